@@ -1,0 +1,51 @@
+"""What every test may use: where the recorded runs are, and the command line as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Return the folder that holds setup.cfg."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """Return the folder of the recorded runs."""
+    return ROOT / "traces"
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Return the folder of small files made for tests."""
+    return ROOT / "tests" / "data"
+
+
+@pytest.fixture
+def toolkit_command(tmp_path: Path) -> CommandLine:
+    """Return a function that runs `python -m toolkit` with arguments in an empty folder."""
+
+    def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "toolkit", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            cwd=tmp_path,
+            timeout=120,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **environment},
+        )
+
+    return run

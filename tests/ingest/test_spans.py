@@ -1,0 +1,136 @@
+"""Spans files: what is written is read, what is damaged is counted."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.errors import BadInputError
+from toolkit.ingest.spans import read_spans, write_spans
+from toolkit.schema.spans import RankSpans, SpanCycle
+
+HEADER = '{"schema":"toolkit.spans/1","tp_rank":1,"clock":"host","dropped":2}'
+TIMES = st.dictionaries(st.sampled_from(["draft", "verify"]), st.none() | st.floats(0, 1e6), max_size=2)
+CYCLES = st.builds(
+    SpanCycle,
+    cycle=st.integers(0, 10**6),
+    t_ns=st.integers(0, 2**60),
+    batch_size=st.none() | st.integers(0, 64),
+    num_steps=st.none() | st.integers(0, 8),
+    graph=st.none() | st.dictionaries(st.just("draft"), st.none() | st.booleans()),
+    stage_us=st.none() | TIMES,
+    graph_us=st.none() | TIMES,
+    draft_steps_us=st.none() | st.lists(st.floats(0, 1e6), max_size=3).map(tuple),
+    correct_drafts=st.none() | st.lists(st.integers(0, 8), max_size=3).map(tuple),
+)
+
+
+def spans_file(folder: Path, *lines: str, name: str = "spans-TP-3.jsonl") -> Path:
+    path = folder / name
+    path.write_text("\n".join(lines))
+    return path
+
+
+@given(cycles=st.lists(CYCLES, max_size=5), name=st.sampled_from(["spans-TP-1.jsonl", "spans-TP-1.jsonl.gz"]))
+def test_what_is_written_is_read_back(cycles: list[SpanCycle], name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        spans = RankSpans(source=str(path), tp_rank=1, clock="host", dropped=2, cycles=tuple(cycles))
+        write_spans(path, spans)
+        assert read_spans(path) == spans
+        assert [child.name for child in Path(folder).iterdir()] == [name]
+
+
+def test_a_line_holds_the_keys_of_the_contract(tmp_path: Path) -> None:
+    path = tmp_path / "spans-TP-0.jsonl.gz"
+    cycle = SpanCycle(cycle=1, t_ns=2)
+    write_spans(path, RankSpans(source="", tp_rank=0, clock="c", dropped=0, cycles=(cycle,)))
+    header, line = gzip.decompress(path.read_bytes()).decode().splitlines()
+    assert list(msgspec.json.decode(header)) == ["schema", "tp_rank", "clock", "dropped"]
+    assert list(msgspec.json.decode(line)) == [
+        *(
+            "cycle",
+            "t_ns",
+            "batch_size",
+            "padded_batch_size",
+            "context_tokens",
+            "num_steps",
+            "num_draft_tokens",
+        ),
+        *("graph", "stage_us", "graph_us", "draft_steps_us", "correct_drafts"),
+    ]
+
+
+def test_a_cut_last_line_is_left_out_and_told(tmp_path: Path) -> None:
+    spans = read_spans(spans_file(tmp_path, HEADER, '{"cycle":1,"t_ns":5}', '{"cycle":2,"t_n'))
+    assert [cycle.cycle for cycle in spans.cycles] == [1]
+    assert "line 3, the last, is cut" in spans.damage[0]
+
+
+def test_impossible_cycles_are_left_out_and_counted(tmp_path: Path) -> None:
+    bad = [
+        '{"cycle":2,"t_ns":5,"stage_us":{"draft":-1}}',
+        '{"cycle":3,"t_ns":5,"batch_size":-4}',
+        '{"cycle":4,"t_ns":5,"graph_us":{"draft":NaN}}',
+    ]
+    spans = read_spans(spans_file(tmp_path, HEADER, '{"cycle":1,"t_ns":5}', *bad, '{"cycle":9,"t_ns":5}'))
+    assert [cycle.cycle for cycle in spans.cycles] == [1, 9]
+    assert any("1 cycles cannot be read" in said and "line 5" in said for said in spans.damage)
+    assert any("2 cycles hold a negative" in said and "line 3" in said for said in spans.damage)
+
+
+def test_a_rank_not_in_the_header_is_that_of_the_name(tmp_path: Path) -> None:
+    header = '{"schema":"toolkit.spans/1","clock":"host"}'
+    assert read_spans(spans_file(tmp_path, header, '{"cycle":1,"t_ns":5}')).tp_rank == 3
+    assert read_spans(spans_file(tmp_path, HEADER, '{"cycle":1,"t_ns":5}')).tp_rank == 1
+
+
+def test_a_file_without_its_header_is_read_and_told(tmp_path: Path) -> None:
+    spans = read_spans(spans_file(tmp_path, '{"cycle":1,"t_ns":5}', '{"cycle":2,"t_ns":6}'))
+    assert (spans.tp_rank, len(spans.cycles)) == (3, 2)
+    assert "no header" in spans.damage[0]
+
+
+def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
+    spans = read_spans(spans_file(tmp_path, HEADER, '{"cycle":1,"t_ns":5,"new":{"a":[1]}}'))
+    assert spans.cycles == (SpanCycle(cycle=1, t_ns=5),) and spans.damage == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ('{"schema":"toolkit.spans/2","tp_rank":0}', "newer toolkit"),
+        ('{"schema":"other/1"}', "other/1"),
+        ('{"n":"draft","gpu_ms":3.1}', "no schema"),
+        ("[1, 2]", "not a JSON object"),
+        ("hello", "no cycles"),
+    ],
+)
+def test_another_kind_of_file_is_refused_in_a_sentence(tmp_path: Path, first: str, said: str) -> None:
+    path = spans_file(tmp_path, first, '{"n":"verify"}')
+    with pytest.raises(BadInputError, match=said) as error:
+        read_spans(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_cut_gzip_gives_the_cycles_before_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "spans-TP-0.jsonl.gz"
+    cycles = tuple(SpanCycle(cycle=n, t_ns=n * 7919 % 1000003) for n in range(50_000))
+    write_spans(path, RankSpans(source="", tp_rank=0, clock="host", dropped=0, cycles=cycles))
+    path.write_bytes(path.read_bytes()[:-2000])
+    spans = read_spans(path)
+    assert spans.cycles == cycles[: len(spans.cycles)] and 40_000 < len(spans.cycles) < 50_000
+    assert "cut" in spans.damage[0]
+
+
+def test_an_empty_file_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "spans-TP-2.jsonl"
+    path.write_bytes(b"")
+    spans = read_spans(path)
+    assert (spans.tp_rank, spans.cycles, spans.damage) == (2, (), (f"{path} is empty",))

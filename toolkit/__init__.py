@@ -1,0 +1,3 @@
+"""Profiling and cost model for speculative decoding."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,158 @@
+"""Collectives in the phases of a cycle: how many, of which kind, and wire apart from wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.analysis.consensus import Ids, places, usual_sequence
+from toolkit.analysis.cycles import Phase, TracedCycle
+from toolkit.analysis.kernel_names import KernelKind, kernel_kind
+from toolkit.schema.inspection import CollectiveReport
+from toolkit.schema.trace import RankTrace
+from toolkit.units import us_from_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    op: str
+    algorithm: str
+    group_size: int | None
+    message_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCollectives:
+    """Reports of one phase, and what each rank waited in it: `waits_ns[cycle][rank]`, NaN if unmatched."""
+
+    reports: tuple[CollectiveReport, ...]
+    waits_ns: np.ndarray
+
+
+def phase_collectives(
+    name: str, traces: Sequence[RankTrace], cycles: Sequence[tuple[TracedCycle, ...]]
+) -> PhaseCollectives | None:
+    """Describe the collectives of one phase over aligned cycles; None if it has none.
+
+    `traces` and each tuple of `cycles` list the ranks in one order. A collective is the same one on
+    two ranks if it has the same place in the phase's usual kernel sequence in the same cycle.
+    """
+    occurrences = [tuple(cycle.phases[name] for cycle in ranks) for ranks in cycles if all(name in c.phases for c in ranks)]
+    if not occurrences:
+        return None
+    tables = [_RankTable(trace, [phases[rank] for phases in occurrences]) for rank, trace in enumerate(traces)]
+    slots = tables[0].collective_slots
+    if not slots:
+        return None
+    durations = _durations(tables, len(slots), len(occurrences))  # (ranks, cycles, slots), ns, NaN if lost
+    complete = np.isfinite(durations).all(axis=0)
+    wire = np.where(complete, _quiet_min(durations), np.nan)
+    waits = np.where(complete, durations - wire, np.nan)
+    several = len(traces) > 1
+    rows = []
+    for kind in dict.fromkeys(tables[0].kinds):
+        mine = np.array([other == kind for other in tables[0].kinds])
+        rows.append(_report(name, kind, mine, durations, wire, waits, several))
+    per_cycle = _sum_or_nan(waits, axis=2).T if several else np.full((len(occurrences), len(traces)), np.nan)
+    return PhaseCollectives(tuple(rows), per_cycle)
+
+
+def _durations(tables: Sequence[_RankTable], slots: int, cycles: int) -> np.ndarray:
+    durations = np.full((len(tables), cycles, slots), np.nan)
+    for rank, table in enumerate(tables):
+        if len(table.collective_slots) == slots:  # else this rank runs another graph: nothing matches
+            durations[rank] = table.durations
+    return durations
+
+
+def _quiet_min(durations: np.ndarray) -> np.ndarray:
+    return np.asarray(np.where(np.isfinite(durations), durations, np.inf).min(axis=0))
+
+
+def _sum_or_nan(waits: np.ndarray, axis: int) -> np.ndarray:
+    """Sum over collectives, unmatched ones taken as the mean of the matched; NaN where none matched."""
+    matched = np.isfinite(waits)
+    count = matched.sum(axis=axis)
+    total = np.where(matched, waits, 0.0).sum(axis=axis)
+    return np.asarray(np.where(count > 0, total * waits.shape[axis] / np.maximum(count, 1), np.nan))
+
+
+class _RankTable:
+    """Collectives of one phase on one rank: kinds by slot, durations by cycle and slot (ns, NaN if lost)."""
+
+    def __init__(self, trace: RankTrace, phases: Sequence[Phase]) -> None:
+        kernels = trace.kernels
+        ordered = [phase.kernels[np.argsort(kernels.start_ns[phase.kernels], kind="stable")] for phase in phases]
+        sequences: list[Ids] = [kernels.name[indices].astype(np.int64) for indices in ordered]
+        usual = usual_sequence(sequences)
+        named = [kernel_kind(trace.names[name]) for name in usual]
+        self.collective_slots = [slot for slot, kind in enumerate(named) if kind.kind == "collective"]
+        self.kinds = [self._kind(named[slot], trace, ordered, sequences, usual[slot]) for slot in self.collective_slots]
+        column = {slot: i for i, slot in enumerate(self.collective_slots)}
+        self.durations = np.full((len(phases), len(column)), np.nan)
+        for cycle, (indices, sequence) in enumerate(zip(ordered, sequences, strict=True)):
+            for index, slot in zip(indices, places(sequence, usual), strict=True):
+                if int(slot) in column:
+                    self.durations[cycle, column[int(slot)]] = kernels.duration_ns[index]
+
+    @staticmethod
+    def _kind(kind: KernelKind, trace: RankTrace, ordered: list[Ids], sequences: list[Ids], name: int) -> _Kind:
+        first = next(i for indices, ids in zip(ordered, sequences, strict=True) for i in indices[ids == name])
+        group = int(trace.kernels.group_size[first]) or kind.group_size or _only_group(trace)
+        message = int(trace.kernels.message_bytes[first]) or None
+        return _Kind(str(kind.op), str(kind.algorithm), group, message)
+
+
+def _only_group(trace: RankTrace) -> int | None:
+    """Return the size of the rank's groups if all that have more than one member agree."""
+    sizes = {len(group.ranks) for group in trace.process_groups if len(group.ranks) > 1}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _report(
+    phase: str, kind: _Kind, mine: np.ndarray, durations: np.ndarray, wire: np.ndarray, waits: np.ndarray, several: bool
+) -> CollectiveReport:
+    recorded = np.isfinite(durations[:, :, mine]).sum(axis=2)  # (ranks, cycles)
+    matched = np.isfinite(wire[:, mine])
+    first = bool(mine[0])  # this kind holds the phase's first collective
+    first_waits = waits[:, :, 0] if first else None
+    of_a_rank = _sum_or_nan(waits[:, :, mine], axis=2).mean(axis=0)
+    known = several and bool(matched.any())
+    return CollectiveReport(
+        phase=phase,
+        op=kind.op,
+        algorithm=kind.algorithm,
+        group_size=kind.group_size,
+        message_bytes=kind.message_bytes,
+        per_cycle=float(np.median(recorded)),
+        wire_us=_us_median(wire[:, mine]) if known else None,
+        wait_us_per_cycle=_us_median(of_a_rank) if known else None,
+        first_wait_us=_us_median(first_waits.mean(axis=0)) if known and first_waits is not None else None,
+        first_wait_max_us=_us_median(first_waits.max(axis=0)) if known and first_waits is not None else None,
+        matched_fraction=float(matched.mean()) if several else None,
+    )
+
+
+def _us_median(values_ns: np.ndarray) -> float | None:
+    finite = values_ns[np.isfinite(values_ns)]
+    return us_from_ns(float(np.median(finite))) if finite.size else None
+
+
+def observed_draft_tp(reports: Sequence[CollectiveReport], phases: set[str], tp_size: int | None) -> int | None:
+    """Return the draft's tensor-parallel size as its collectives prove it; None if they do not.
+
+    A draft without collectives under a target that has them runs whole on each rank: TP 1. A draft's
+    collective that names no group size proves only that it is not 1.
+    """
+    draft_phases = phases.intersection(("draft", "draft_extend"))
+    if not draft_phases or not tp_size:
+        return None
+    if tp_size == 1:
+        return 1
+    mine = [report for report in reports if report.phase in draft_phases]
+    if not mine:
+        return 1 if any(report.phase == "verify" for report in reports) else None
+    sizes = {report.group_size for report in mine if report.op == "all_reduce"}
+    return sizes.pop() if len(sizes) == 1 else None

@@ -1,0 +1,161 @@
+"""Checks that say whether a run's numbers can be trusted, before anybody reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit.analysis.launches import graph_launches_without_kernels
+from toolkit.analysis.trace_view import TraceView
+from toolkit.schema.inspection import Configuration, HealthCheck
+from toolkit.schema.recording import Recording
+
+_CLOSE = 0.10  # throughput implied by cycle and acceptance against the one measured
+_MATCHED = 0.95  # share of collectives paired over ranks below which their split is not to be used
+
+
+def health_checks(
+    recording: Recording, view: TraceView | None, cells: Sequence[Configuration]
+) -> tuple[HealthCheck, ...]:
+    """Return every check that applies to the run, failed ones included."""
+    checks: list[HealthCheck | None] = []
+    if recording.traces:
+        checks += [
+            _kernels(recording),
+            _launches(recording, view),
+            _ranks(recording),
+            _stacks(recording),
+            _pattern(view),
+            _draft_steps(recording, cells),
+            _matched(cells),
+        ]
+    checks += [_lengths(cells), _throughput(cells), _spans_dropped(recording), _undamaged(recording)]
+    return tuple(check for check in checks if check)
+
+
+def _kernels(recording: Recording) -> HealthCheck:
+    counts = {trace.tp_rank: len(trace.kernels) for trace in recording.traces}
+    empty = [rank for rank, count in sorted(counts.items()) if not count]
+    detail = f"{sum(counts.values())} kernels and copies on {len(counts)} ranks"
+    if empty:
+        detail = f"no kernel on rank {_listed(empty)}: the profiler ran without CUDA activity or lost its buffers"
+    return HealthCheck(check="kernels captured", ok=not empty, detail=detail)
+
+
+def _launches(recording: Recording, view: TraceView | None) -> HealthCheck | None:
+    if view is None:
+        return None
+    lost = sum(
+        graph_launches_without_kernels(trace, list(rank.launches))
+        for trace, rank in zip(view.traces, view.ranks, strict=True)
+    )
+    cycles = sum(len(rank.cycles) for rank in view.ranks)
+    graphs = sum(launch.graph for rank in view.ranks for launch in rank.launches)
+    detail = f"{graphs} graph launches in {cycles} cycles over {len(view.ranks)} ranks"
+    if lost:
+        detail += f"; {lost} more launches left no kernel in the trace"
+    return HealthCheck(check="launches against cycles", ok=not lost and cycles > 0, detail=detail)
+
+
+def _ranks(recording: Recording) -> HealthCheck:
+    present = sorted(trace.tp_rank for trace in recording.traces)
+    expected = recording.info.tp_size or max((trace.world_size or 1 for trace in recording.traces), default=1)
+    missing = sorted(set(range(expected)) - set(present))
+    if missing:
+        detail = (
+            f"rank {_listed(missing)} of {expected} is missing: wire time is then an upper bound, "
+            "because the missing rank may have been the last to arrive"
+        )
+        return HealthCheck(check="ranks present", ok=False, detail=detail)
+    return HealthCheck(check="ranks present", ok=True, detail=f"{len(present)} of {expected}")
+
+
+def _stacks(recording: Recording) -> HealthCheck:
+    stacked = bool(recording.info.with_stack) or any(trace.with_stack for trace in recording.traces)
+    detail = "Python stacks off"
+    if stacked:
+        detail = (
+            "Python stacks were on: times between graphs and waits after host gaps are inflated, "
+            "times inside graphs are not"
+        )
+    return HealthCheck(check="python stacks off", ok=not stacked, detail=detail)
+
+
+def _pattern(view: TraceView | None) -> HealthCheck | None:
+    if view is None:
+        return None
+    irregular = view.irregular
+    return HealthCheck(check="cycles repeat", ok=irregular is None, detail=irregular or "every phase has its usual kernels")
+
+
+def _draft_steps(recording: Recording, cells: Sequence[Configuration]) -> HealthCheck | None:
+    passes = any("draft" in rank.phases for cell in cells for rank in cell.ranks if rank.phases["draft"].kernels) if any(
+        "draft" in rank.phases for cell in cells for rank in cell.ranks
+    ) else False
+    if not passes:
+        return None
+    split = [cell for cell in cells if cell.draft_steps]
+    detail = "forwards x period covers the draft pass"
+    if not split:
+        detail = "no kernel sequence repeats over the draft pass, so single forwards are not given"
+    return HealthCheck(check="draft forwards cover the draft pass", ok=bool(split), detail=detail)
+
+
+def _matched(cells: Sequence[Configuration]) -> HealthCheck | None:
+    fractions = [c.matched_fraction for cell in cells for c in cell.collectives if c.matched_fraction is not None]
+    if not fractions:
+        return None
+    least = min(fractions)
+    detail = f"{least:.1%} of the collectives of the worst kind were found on every rank"
+    return HealthCheck(check="collectives matched over ranks", ok=least >= _MATCHED, detail=detail)
+
+
+def _lengths(cells: Sequence[Configuration]) -> HealthCheck | None:
+    known = [
+        (cell.acceptance.accept_length, cell.num_draft_tokens)
+        for cell in cells
+        if cell.acceptance and cell.acceptance.accept_length is not None
+    ]
+    if not known:
+        return None
+    for length, width in known:
+        if length < 1 or (width is not None and length > width + 0.005):
+            detail = f"accept length {length:.2f} cannot be with {width} draft tokens: at most {width} are committed a cycle"
+            return HealthCheck(check="accept length possible", ok=False, detail=detail)
+        if length == 1 and width is not None and width > 1:
+            detail = "accept length is 1.00: no draft was ever kept"
+            return HealthCheck(check="accept length possible", ok=False, detail=detail)
+    return HealthCheck(check="accept length possible", ok=True, detail="between 1 and the draft tokens")
+
+
+def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:
+    compared = [
+        (cell, cell.throughput.from_cycle / cell.throughput.measured - 1)
+        for cell in cells
+        if cell.throughput.measured and cell.throughput.from_cycle and cell.cycle_source != cell.throughput.measured_by
+    ]
+    if not compared:
+        return None
+    cell, off = max(compared, key=lambda pair: abs(pair[1]))
+    detail = (
+        f"{cell.throughput.from_cycle:.1f} tok/s from cycle and acceptance, {cell.throughput.measured:.1f} "
+        f"measured by the {cell.throughput.measured_by} ({off:+.1%})"
+    )
+    return HealthCheck(check="throughput agrees", ok=abs(off) <= _CLOSE, detail=detail)
+
+
+def _spans_dropped(recording: Recording) -> HealthCheck | None:
+    if not recording.spans:
+        return None
+    dropped = sum(rank.dropped for rank in recording.spans)
+    return HealthCheck(check="no span dropped", ok=not dropped, detail=f"{dropped} cycles dropped by the probe")
+
+
+def _undamaged(recording: Recording) -> HealthCheck:
+    damage = [note for trace in recording.traces for note in trace.damage]
+    damage += [note for rank in recording.spans for note in rank.damage]
+    damage += list(recording.log.damage) if recording.log else []
+    return HealthCheck(check="files whole", ok=not damage, detail="; ".join(damage) or "nothing cut or unreadable")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

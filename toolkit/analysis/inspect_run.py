@@ -1,0 +1,119 @@
+"""One recording in, one report out: where a cycle's time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolkit.analysis.client_cells import client_cells
+from toolkit.analysis.collectives import observed_draft_tp
+from toolkit.analysis.health import health_checks
+from toolkit.analysis.join import join_cells
+from toolkit.analysis.log_cells import log_cells, log_draft_tokens
+from toolkit.analysis.span_cells import span_cells
+from toolkit.analysis.table_cells import repeats_a_line, table_cells
+from toolkit.analysis.trace_cells import trace_cells
+from toolkit.analysis.trace_view import TraceView, trace_view
+from toolkit.schema.inspection import Configuration, HealthCheck, RunReport
+from toolkit.schema.recording import Recording
+from toolkit.schema.run import RunInfo
+
+
+def inspect_recording(recording: Recording) -> RunReport:
+    """Analyse one run from all its sources."""
+    info, notes = _completed(recording)
+    view = trace_view(recording.traces)
+    usable = view if view and not view.irregular else None
+    with_stack = info.with_stack
+    cells = join_cells(
+        [
+            span_cells(recording.spans, info) if recording.spans else {},
+            log_cells(recording.log, info) if recording.log else {},
+            trace_cells(usable, info) if usable else {},
+            client_cells(recording.client, info) if recording.client else {},
+        ],
+        with_stack,
+    )
+    rows = [row for row in recording.measurements if not (recording.log and repeats_a_line(row, recording.log.lines))]
+    repeated = len(recording.measurements) - len(rows)
+    if repeated:
+        notes.append(f"{repeated} rows of the table repeat lines of the log and are counted once")
+    cells += table_cells(rows)
+    health = health_checks(recording, view, cells)
+    return RunReport(
+        run=recording.name,
+        engine=info.engine,
+        engine_version=info.engine_version,
+        model=info.model,
+        gpu=info.gpu,
+        tp_size=info.tp_size,
+        draft_tp=_draft_tp(cells, info),
+        num_steps=_common([cell.num_steps for cell in cells], info.num_steps),
+        topk=_common([cell.topk for cell in cells], info.topk),
+        num_draft_tokens=_common([cell.num_draft_tokens for cell in cells], info.num_draft_tokens),
+        sources=tuple(dict.fromkeys(source for cell in cells for source in cell.sources)),
+        acceptance_kind=info.acceptance,
+        overlap_schedule=info.overlap_schedule,
+        with_stack=with_stack,
+        configurations=tuple(cells),
+        health=health,
+        warnings=(*recording.warnings, *notes, *_warnings(recording, view, health, info, cells)),
+    )
+
+
+def _completed(recording: Recording) -> tuple[RunInfo, list[str]]:
+    """Return the run's facts with those that its traces and log lines imply, and notes on them."""
+    info = recording.info
+    notes: list[str] = []
+    traces = recording.traces
+    if traces:
+        worlds = {trace.world_size for trace in traces if trace.world_size}
+        stacked = any(trace.with_stack for trace in traces)
+        info = replace(
+            info,
+            gpu=info.gpu or next((trace.gpu for trace in traces if trace.gpu), None),
+            tp_size=info.tp_size if info.tp_size is not None else (worlds.pop() if len(worlds) == 1 else None),
+            with_stack=stacked if info.with_stack is None else info.with_stack,
+        )
+    if recording.log and info.num_draft_tokens is None:
+        width = log_draft_tokens(recording.log)
+        if width is not None:
+            chain = info.topk in (None, 1) and info.num_steps is None
+            info = replace(info, num_draft_tokens=width, num_steps=width - 1 if chain else info.num_steps)
+            notes.append(
+                f"the log's lengths and rates imply {width} draft tokens"
+                + (f", taken as a chain of {width - 1} steps" if chain else "")
+            )
+    return info, notes
+
+
+def _draft_tp(cells: Sequence[Configuration], info: RunInfo) -> int | None:
+    """Return the draft's TP size that the collectives prove, else the one that was asked for."""
+    for cell in cells:
+        phases = {name for rank in cell.ranks for name in rank.phases}
+        seen = observed_draft_tp(cell.collectives, phases, info.tp_size) if "trace" in cell.sources else None
+        if seen is not None:
+            return seen
+    return info.draft_tp
+
+
+def _common(values: Sequence[int | None], known: int | None) -> int | None:
+    found = {value for value in values if value is not None}
+    return found.pop() if known is None and len(found) == 1 else known
+
+
+def _warnings(
+    recording: Recording,
+    view: TraceView | None,
+    health: Sequence[HealthCheck],
+    info: RunInfo,
+    cells: Sequence[Configuration],
+) -> list[str]:
+    """Return the failed checks as sentences, and what the files cannot say."""
+    warnings = [f"{check.check}: {check.detail}" for check in health if check.ok is False]
+    observed = _draft_tp(cells, info)
+    if info.draft_tp is not None and observed is not None and observed != info.draft_tp:
+        warnings.append(f"the draft runs at TP {observed} by its collectives, not at the TP {info.draft_tp} asked for")
+    if view and view.irregular:
+        warnings.append("phases are not given, because the pattern of launches does not repeat")
+    return warnings

@@ -1,0 +1,157 @@
+"""GPU work of one rank by what launched it: graph replays and single kernels, in launch order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.analysis.annotations import RangeMeaning, meanings
+from toolkit.analysis.kernel_names import KernelClass, kernel_kind
+from toolkit.schema.trace import RankTrace
+
+_GRAPH_CALLS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
+_FORWARD_CLASSES = ("gemm", "attention", "layer", "collective")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One graph replay, or one kernel launched alone (`kernels` then has one index).
+
+    `kernels` index the trace's kernel columns, by start. `meaning` is that of the outermost host
+    range around the call, `range_id` its number, None outside any; `kind` the class of an eager kernel.
+    """
+
+    graph: bool
+    correlation: int
+    call_ns: int | None
+    kernels: NDArray[np.int64]
+    start_ns: int
+    end_ns: int
+    kind: KernelClass | None
+    model: bool  # holds matrix or attention work
+    whole_forward: bool  # holds both; a piecewise graph leaves attention out
+    meaning: RangeMeaning | None = None
+    range_id: int | None = None
+
+
+def launches_of(trace: RankTrace) -> list[Launch]:
+    """Return the rank's launches in the order the host made them.
+
+    Correlation ids grow with every call of a process, so they give the order even where the record
+    of the call itself was lost.
+    """
+    return _Builder(trace).launches() if len(trace.kernels) else []
+
+
+class _Builder:
+    """Look-ups that every launch of one trace needs."""
+
+    def __init__(self, trace: RankTrace) -> None:
+        self.trace = trace
+        self.classes = [kernel_kind(name).kind for name in trace.names]
+        self.calls = {int(c): i for i, c in enumerate(trace.host_calls.correlation)}
+        self.ranges = _Ranges(trace)
+
+    def launches(self) -> list[Launch]:
+        kernels = self.trace.kernels
+        order = np.lexsort((kernels.start_ns, kernels.correlation))
+        correlation = kernels.correlation[order]
+        edges = np.flatnonzero(np.r_[True, correlation[1:] != correlation[:-1]])
+        return [launch for group in np.split(order, edges[1:]) for launch in self._of_call(group)]
+
+    def _of_call(self, group: NDArray[np.int64]) -> list[Launch]:
+        correlation = int(self.trace.kernels.correlation[group[0]])
+        host = self.trace.host_calls
+        call = self.calls.get(correlation)
+        range_id, meaning, call_ns, call_name = None, None, None, None
+        if call is not None:
+            call_name, call_ns = self.trace.names[host.name[call]], int(host.start_ns[call])
+            range_id, meaning = self.ranges.around(call_ns, int(host.thread[call]))
+        graph = call_name in _GRAPH_CALLS if call_name else len(group) > 1 and correlation >= 0
+        pieces = [group] if graph else [group[i : i + 1] for i in range(len(group))]
+        return [self._launch(piece, graph, correlation, call_ns, meaning, range_id) for piece in pieces]
+
+    def _launch(
+        self,
+        indices: NDArray[np.int64],
+        graph: bool,
+        correlation: int,
+        call_ns: int | None,
+        meaning: RangeMeaning | None,
+        range_id: int | None,
+    ) -> Launch:
+        kernels = self.trace.kernels
+        kinds = {self.classes[name] for name in set(kernels.name[indices].tolist())}
+        start = kernels.start_ns[indices]
+        return Launch(
+            graph=graph,
+            correlation=correlation,
+            call_ns=call_ns,
+            kernels=indices,
+            start_ns=int(start[0]),
+            end_ns=int((start + kernels.duration_ns[indices]).max()),
+            kind=None if graph else next(iter(kinds)),
+            model="gemm" in kinds or "attention" in kinds,
+            whole_forward="gemm" in kinds and "attention" in kinds,
+            meaning=meaning,
+            range_id=range_id,
+        )
+
+
+class _Ranges:
+    """Outermost named host ranges of each thread, for looking up the one around a moment."""
+
+    def __init__(self, trace: RankTrace) -> None:
+        annotations = trace.annotations
+        known = meanings(trace.names)
+        self.by_thread: dict[int, tuple[list[int], list[int], list[int]]] = {}
+        self.meaning: list[RangeMeaning] = []
+        for i in range(len(annotations)):
+            meaning = known[annotations.name[i]]
+            if meaning is None:
+                continue
+            starts, ends, ids = self.by_thread.setdefault(int(annotations.thread[i]), ([], [], []))
+            start, end = int(annotations.start_ns[i]), int(annotations.start_ns[i] + annotations.duration_ns[i])
+            if ends and start < ends[-1]:
+                self._inside(ids[-1], meaning)
+                continue
+            starts.append(start)
+            ends.append(end)
+            ids.append(len(self.meaning))
+            self.meaning.append(meaning)
+        self.arrays = {thread: np.array(starts) for thread, (starts, _, _) in self.by_thread.items()}
+
+    def _inside(self, outer: int, inner: RangeMeaning) -> None:
+        """A range inside another may know the batch that the outer one does not name."""
+        known = self.meaning[outer]
+        if known.batch_size is None and inner.batch_size is not None:
+            self.meaning[outer] = RangeMeaning(known.label, inner.batch_size, inner.tokens)
+
+    def around(self, moment_ns: int, thread: int) -> tuple[int | None, RangeMeaning | None]:
+        if thread not in self.arrays:
+            return None, None
+        _, ends, ids = self.by_thread[thread]
+        at = int(np.searchsorted(self.arrays[thread], moment_ns, side="right")) - 1
+        if at < 0 or moment_ns >= ends[at]:
+            return None, None
+        return ids[at], self.meaning[ids[at]]
+
+
+def is_forward_work(launch: Launch) -> bool:
+    """Return whether a launch belongs to a model's forward: a graph with model work, or such a kernel."""
+    return launch.model if launch.graph else launch.kind in _FORWARD_CLASSES
+
+
+def graph_launches_without_kernels(trace: RankTrace, launches: list[Launch]) -> int:
+    """Return how many graph launches the host made of which no kernel was recorded."""
+    graph_names = [i for i, name in enumerate(trace.names) if name in _GRAPH_CALLS]
+    made = set(trace.host_calls.correlation[np.isin(trace.host_calls.name, graph_names)].tolist())
+    return len(made - {launch.correlation for launch in launches})
+
+
+def launch_counts(launches: list[Launch]) -> Counter[str]:
+    """Return how many launches were graphs and how many single kernels."""
+    return Counter("graph" if launch.graph else "eager" for launch in launches)

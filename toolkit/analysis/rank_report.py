@@ -1,0 +1,93 @@
+"""Phases of one rank over the cycles of one configuration, from its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.analysis.cycles import Phase, TracedCycle
+from toolkit.analysis.intervals import busy_ns, clipped_busy_ns
+from toolkit.analysis.statistics import median, spread
+from toolkit.schema.inspection import PhaseTime, RankReport
+from toolkit.schema.trace import Kernels, RankTrace
+from toolkit.units import us_from_ns
+
+PHASES = ("draft", "verify", "decode", "sample", "draft_extend")
+
+
+@dataclass(frozen=True, slots=True)
+class RankTimes:
+    """A rank's report, and per whole cycle: its time, GPU work in it, and work outside every phase (us)."""
+
+    report: RankReport
+    period_us: list[float]
+    busy_us: list[float]
+    unattributed_us: list[float]
+
+
+def rank_times(trace: RankTrace, cycles: Sequence[TracedCycle], waits_us: dict[str, float]) -> RankTimes:
+    """Describe one rank. `cycles` follow each other; `waits_us` is the median wait in each phase."""
+    kernels = trace.kernels
+    phases = {name: _phase_time(name, kernels, cycles, waits_us.get(name)) for name in PHASES}
+    windows = [
+        _Window(kernels, this, following)
+        for this, following in zip(cycles, cycles[1:], strict=False)
+        if this.period_ns is not None and following.start_ns == this.start_ns + this.period_ns
+    ]
+    found = {name: time for name, time in phases.items() if time}
+    gap = spread([us_from_ns(window.gap_ns) for window in windows])
+    if gap:
+        found["gap"] = PhaseTime(graph_us=gap)
+    period, busy = sum(w.period_ns for w in windows), sum(w.busy_ns for w in windows)
+    return RankTimes(
+        report=RankReport(tp_rank=trace.tp_rank, gpu_busy_fraction=busy / period if period else None, phases=found),
+        period_us=[us_from_ns(window.period_ns) for window in windows],
+        busy_us=[us_from_ns(window.busy_ns) for window in windows],
+        unattributed_us=[us_from_ns(window.unattributed_ns) for window in windows],
+    )
+
+
+def _phase_time(
+    name: str, kernels: Kernels, cycles: Sequence[TracedCycle], wait_us: float | None
+) -> PhaseTime | None:
+    occurrences = [cycle.phases[name] for cycle in cycles if name in cycle.phases]
+    if not occurrences:
+        return None
+    return PhaseTime(
+        graph_us=spread([us_from_ns(phase.end_ns - phase.start_ns) for phase in occurrences]),
+        busy_us=median([us_from_ns(_busy_ns(kernels, phase)) for phase in occurrences]),
+        kernels=round(float(np.median([len(phase.kernels) for phase in occurrences]))),
+        graph=all(phase.graph for phase in occurrences),
+        wait_us=wait_us,
+    )
+
+
+def _busy_ns(kernels: Kernels, phase: Phase) -> int:
+    start = kernels.start_ns[phase.kernels]
+    return busy_ns(start, start + kernels.duration_ns[phase.kernels])
+
+
+class _Window:
+    """One whole cycle: from the start of a target forward to the next one's."""
+
+    def __init__(self, kernels: Kernels, this: TracedCycle, following: TracedCycle) -> None:
+        low, high = this.start_ns, following.start_ns
+        inside = [phase for name, phase in this.phases.items() if name != "draft"]
+        if "draft" in following.phases:
+            inside.append(following.phases["draft"])
+        starts = np.array([phase.start_ns for phase in inside], dtype=np.int64)
+        ends = np.array([phase.end_ns for phase in inside], dtype=np.int64)
+        first, last = np.searchsorted(kernels.start_ns, (low - _LONGEST_KERNEL_NS, high))
+        start = kernels.start_ns[first:last]
+        end = start + kernels.duration_ns[first:last]
+        self.period_ns = high - low
+        self.busy_ns = clipped_busy_ns(start, end, low, high)
+        covered = clipped_busy_ns(starts, ends, low, high)
+        together = clipped_busy_ns(np.r_[start, starts], np.r_[end, ends], low, high)
+        self.gap_ns = self.period_ns - covered
+        self.unattributed_ns = together - covered
+
+
+_LONGEST_KERNEL_NS = 100_000_000  # how far before a window a kernel that reaches into it may start

@@ -1,0 +1,104 @@
+"""Configurations from the probe's spans."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from toolkit.analysis.acceptance import from_spans
+from toolkit.analysis.cell_key import CellKey
+from toolkit.analysis.context import context_bin, mean_context
+from toolkit.analysis.statistics import spread
+from toolkit.schema.inspection import Configuration, DraftStep, PhaseTime, RankReport, Spread
+from toolkit.schema.run import RunInfo
+from toolkit.schema.spans import RankSpans, SpanCycle
+from toolkit.units import us_from_ns
+
+_PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
+_PAUSE = 3.0  # a gap this many usual cycles long held a prefill or an idle server
+
+
+def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> dict[CellKey, Configuration]:
+    """Return one configuration per (batch, padded batch, steps, context bin) that the spans show."""
+    by_key: dict[CellKey, dict[int, list[SpanCycle]]] = defaultdict(dict)
+    for rank in spans:
+        for cycle in rank.cycles:
+            by_key[_key(cycle, info)].setdefault(rank.tp_rank, []).append(cycle)
+    periods = {rank.tp_rank: _periods(rank.cycles) for rank in spans}
+    return {key: _cell(key, ranks, periods, info) for key, ranks in by_key.items()}
+
+
+def _key(cycle: SpanCycle, info: RunInfo) -> CellKey:
+    context = cycle.context_tokens if cycle.context_tokens is not None else info.context_tokens
+    return CellKey(
+        batch_size=cycle.batch_size if cycle.batch_size is not None else info.batch_size,
+        padded_batch_size=cycle.padded_batch_size,
+        num_steps=cycle.num_steps if cycle.num_steps is not None else info.num_steps,
+        context_bin=context_bin(context),
+    )
+
+
+def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
+    """Return for each cycle the time to the next one in us, where no other work came between."""
+    found: dict[int, float] = {}
+    for this, following in zip(cycles, cycles[1:], strict=False):
+        if following.cycle == this.cycle + 1 and following.batch_size == this.batch_size:
+            found[this.cycle] = us_from_ns(following.t_ns - this.t_ns)
+    if not found:
+        return {}
+    usual = float(np.median(list(found.values())))
+    return {cycle: period for cycle, period in found.items() if 0 < period <= _PAUSE * usual}
+
+
+def _cell(
+    key: CellKey, ranks: dict[int, list[SpanCycle]], periods: dict[int, dict[int, float]], info: RunInfo
+) -> Configuration:
+    first = min(ranks)
+    cycles = ranks[first]
+    drafts = [cycle.num_draft_tokens for cycle in cycles if cycle.num_draft_tokens is not None]
+    cycle_us = spread([periods[first][c.cycle] for c in cycles if c.cycle in periods[first]])
+    return Configuration(
+        batch_size=key.batch_size,
+        padded_batch_size=key.padded_batch_size,
+        num_steps=key.num_steps,
+        num_draft_tokens=drafts[0] if drafts else info.num_draft_tokens,
+        topk=info.topk,
+        context_tokens=mean_context([c.context_tokens for c in cycles]) or info.context_tokens,
+        cycles=len(cycles),
+        sources=("spans",),
+        cycle_us=cycle_us,
+        cycle_source="spans" if cycle_us else None,
+        ranks=tuple(_rank(rank, own) for rank, own in sorted(ranks.items())),
+        draft_steps=_draft_steps(ranks),
+        draft_steps_source="spans" if any(c.draft_steps_us for c in cycles) else None,
+        acceptance=from_spans(cycles),
+    )
+
+
+def _rank(tp_rank: int, cycles: Sequence[SpanCycle]) -> RankReport:
+    phases = {}
+    for name in _PHASES:
+        graph_us = _times([cycle.graph_us for cycle in cycles], name)
+        stage_us = _times([cycle.stage_us for cycle in cycles], name)
+        if graph_us or stage_us:
+            replayed = [c.graph[name] for c in cycles if c.graph and c.graph.get(name) is not None]
+            graph = all(replayed) if replayed else None
+            phases[name] = PhaseTime(graph_us=graph_us, stage_us=stage_us, graph=graph)
+    return RankReport(tp_rank=tp_rank, gpu_busy_fraction=None, phases=phases)
+
+
+def _times(of_cycles: Sequence[dict[str, float | None] | None], name: str) -> Spread | None:
+    return spread([value for times in of_cycles if times and (value := times.get(name)) is not None])
+
+
+def _draft_steps(ranks: dict[int, list[SpanCycle]]) -> tuple[DraftStep, ...]:
+    """Return the median of each draft forward, of the rank that waits least in it."""
+    by_forward: dict[int, list[float]] = defaultdict(list)
+    for cycles in ranks.values():
+        recorded = [c.draft_steps_us for c in cycles if c.draft_steps_us]
+        for forward in range(max((len(steps) for steps in recorded), default=0)):
+            values = [steps[forward] for steps in recorded if len(steps) > forward]
+            by_forward[forward + 1].append(float(np.median(values)))
+    return tuple(DraftStep(forward=n, median_us=min(medians)) for n, medians in sorted(by_forward.items()))

@@ -1,0 +1,149 @@
+"""Configurations from kernel traces."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from toolkit.analysis.cell_key import CellKey
+from toolkit.analysis.collectives import PhaseCollectives, phase_collectives
+from toolkit.analysis.context import context_bin
+from toolkit.analysis.cycles import TracedCycle
+from toolkit.analysis.draft_steps import step_durations_ns, usual_count
+from toolkit.analysis.rank_report import PHASES, RankTimes, rank_times
+from toolkit.analysis.statistics import spread
+from toolkit.analysis.trace_view import TraceView
+from toolkit.schema.inspection import CollectiveReport, Configuration, DraftStep
+from toolkit.schema.run import RunInfo
+from toolkit.units import us_from_ns
+
+
+def trace_cells(view: TraceView, info: RunInfo) -> dict[CellKey, Configuration]:
+    """Return one configuration per batch size that the traces show.
+
+    The batch comes from the engine's host ranges, else from `info`. Ranks without a common cycle are
+    reported without collectives.
+    """
+    batches = dict.fromkeys(cycle.batch_size for rank in view.ranks for cycle in rank.cycles)
+    cells: dict[CellKey, Configuration] = {}
+    for batch in batches:
+        cell = _cell(view, batch, info)
+        key = CellKey(cell.batch_size, None, cell.num_steps, context_bin(cell.context_tokens))
+        cells[key] = cell
+    return cells
+
+
+def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
+    own = [[cycle for cycle in rank.cycles if cycle.batch_size == batch] for rank in view.ranks]
+    aligned = [ranks for ranks in view.aligned if all(cycle.batch_size == batch for cycle in ranks)]
+    by_phase = {name: phase_collectives(name, view.traces, aligned) for name in PHASES}
+    collectives = {name: found for name, found in by_phase.items() if found}
+    times = [
+        rank_times(trace, cycles, _waits(collectives, rank))
+        for rank, (trace, cycles) in enumerate(zip(view.traces, own, strict=True))
+    ]
+    steps = draft_step_times(view, own, _known_forwards(info))
+    num_steps = _num_steps(view, own, steps, info)
+    tokens = next((cycle.tokens for cycles in own for cycle in cycles if cycle.tokens), None)
+    cycle_us = spread(times[0].period_us)
+    return Configuration(
+        batch_size=batch if batch is not None else info.batch_size,
+        padded_batch_size=None,
+        num_steps=num_steps,
+        num_draft_tokens=_num_draft_tokens(num_steps, tokens, batch, info),
+        topk=info.topk,
+        context_tokens=info.context_tokens,
+        cycles=max(len(cycles) for cycles in own),
+        sources=("trace",),
+        cycle_us=cycle_us,
+        cycle_source="trace" if cycle_us else None,
+        ranks=tuple(time.report for time in times),
+        draft_steps=_median_steps(steps),
+        draft_steps_source="trace" if steps else None,
+        collectives=_reports(collectives),
+        unattributed_fraction=_unattributed(times),
+    )
+
+
+def _reports(collectives: dict[str, PhaseCollectives]) -> tuple[CollectiveReport, ...]:
+    return tuple(report for found in collectives.values() for report in found.reports)
+
+
+def _waits(collectives: dict[str, PhaseCollectives], rank: int) -> dict[str, float]:
+    """Return the median wait of one rank in each phase, in us, where ranks could be matched."""
+    waits = {}
+    for name, found in collectives.items():
+        own = found.waits_ns[:, rank]
+        if np.isfinite(own).any():
+            waits[name] = us_from_ns(float(np.nanmedian(own)))
+    return waits
+
+
+def _known_forwards(info: RunInfo) -> int | None:
+    """Return the draft forwards of one draft pass: K-1, the extend yields the first draft."""
+    return info.num_steps - 1 if info.num_steps is not None and info.num_steps > 1 else None
+
+
+def draft_step_times(
+    view: TraceView, cycles: Sequence[Sequence[TracedCycle]], count: int | None
+) -> list[list[list[int]]]:
+    """Return ns by rank, cycle and forward for the draft passes that could be split.
+
+    Passes that do not split into the usual number of forwards are left out; no rank is kept of which
+    more than a few did not.
+    """
+    found: list[list[list[int]]] = []
+    for trace, own in zip(view.traces, cycles, strict=True):
+        passes = [cycle.phases["draft"] for cycle in own if "draft" in cycle.phases]
+        split = [step_durations_ns(phase, trace.kernels, count) for phase in passes]
+        known = [steps for steps in split if steps]
+        usual = usual_count([len(steps) for steps in known])
+        kept = [steps for steps in known if len(steps) == usual]
+        if kept and len(kept) >= _MOST * len(passes):
+            found.append(kept)
+    return found
+
+
+_MOST = 0.8  # share of a rank's draft passes that must split alike
+
+
+def _median_steps(by_rank: list[list[list[int]]]) -> tuple[DraftStep, ...]:
+    """Return the median of each forward, of the rank that waits least in it."""
+    if not by_rank:
+        return ()
+    medians = [np.median(np.array(steps), axis=0) for steps in by_rank]
+    shortest = min(len(values) for values in medians)
+    least = np.min([values[:shortest] for values in medians], axis=0)
+    return tuple(DraftStep(forward=i + 1, median_us=us_from_ns(float(ns))) for i, ns in enumerate(least))
+
+
+def _num_steps(
+    view: TraceView, own: Sequence[Sequence[TracedCycle]], steps: list[list[list[int]]], info: RunInfo
+) -> int | None:
+    """Return the step count: as the run says, else from the forwards seen; None where they do not tell."""
+    if info.num_steps is not None:
+        return info.num_steps
+    if not view.speculative:
+        return 0
+    if steps:
+        return len(steps[0][0]) + 1
+    phases = {name for cycles in own for cycle in cycles for name in cycle.phases}
+    return 1 if "draft_extend" in phases and "draft" not in phases else None
+
+
+def _num_draft_tokens(num_steps: int | None, tokens: int | None, batch: int | None, info: RunInfo) -> int | None:
+    if info.num_draft_tokens is not None:
+        return info.num_draft_tokens
+    if tokens and batch:
+        return tokens // batch
+    if num_steps is None or (info.topk or 1) > 1:
+        return None
+    return num_steps + 1  # a chain: its root and one draft a step
+
+
+def _unattributed(times: Sequence[RankTimes]) -> float | None:
+    """Return the mean share of a cycle in which work runs that belongs to no phase."""
+    period = sum(sum(time.period_us) for time in times)
+    return sum(sum(time.unattributed_us) for time in times) / period if period else None

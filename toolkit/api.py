@@ -1,0 +1,38 @@
+"""What notebooks and other tools call: read runs, inspect them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from toolkit.analysis.inspect_run import inspect_recording
+from toolkit.errors import BadInputError
+from toolkit.ingest.folders import read_recordings
+from toolkit.schema.inspection import Inspection
+from toolkit.schema.recording import Recording
+
+
+def read_runs(paths: Iterable[str | Path]) -> list[Recording]:
+    """Read run folders, folders of run folders and single files; see `read_recordings` for errors."""
+    return read_recordings([Path(path) for path in paths])
+
+
+def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
+    """Return where each run's cycles spend their time.
+
+    Raises BadInputError if a run that consists of traces alone has no kernel in any of them.
+    """
+    for recording in recordings:
+        alone = recording.traces and not (recording.spans or recording.log or recording.client)
+        if alone and not any(len(trace.kernels) for trace in recording.traces):
+            notes = "; ".join(note for trace in recording.traces for note in trace.damage)
+            raise BadInputError(
+                f"{recording.source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
+                "record it with CUDA activity on"
+            )
+    return Inspection(runs=tuple(inspect_recording(recording) for recording in recordings))
+
+
+def inspect_paths(paths: Iterable[str | Path]) -> Inspection:
+    """Read and inspect in one call."""
+    return inspect_runs(read_runs(paths))

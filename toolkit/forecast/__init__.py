@@ -1,0 +1,1 @@
+"""Questions about settings answered from a cost model: cycle time, tokens per second, alternatives."""

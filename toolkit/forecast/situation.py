@@ -1,0 +1,95 @@
+"""The batch, context and tree width a forecast is for, with what was assumed said aloud."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from toolkit.model.terms import Setting
+from toolkit.schema.cost import GroupModel
+from toolkit.schema.forecast import Question
+
+DEFAULT_STEPS = tuple(range(9))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What all candidates of one question share."""
+
+    batch_size: int
+    context_tokens: int | None
+    topk: int
+    steps: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def situation_of(group: GroupModel, question: Question) -> Situation:
+    """Return batch, context, width and step counts; what was not said comes from the most cycles."""
+    notes: list[str] = []
+    batch = question.batch_size
+    if batch is None:
+        batch = _most(group, "batch_size") or 1
+        if len({cell.batch_size for cell in group.cells}) > 1:
+            notes.append(f"batch size {batch} taken, that of most fitted cycles; --batch-size changes it")
+    context = question.context_tokens
+    if context is None:
+        context = _most(group, "context_tokens")
+    topk = question.topk
+    if topk is None:
+        widths = Counter({setting.topk: 0 for setting in group.settings})
+        for setting in group.settings:
+            widths[setting.topk] += setting.cycles
+        topk = widths.most_common(1)[0][0] if widths else 1
+        if len(widths) > 1:
+            notes.append(f"topk {topk} taken, that of most fitted cycles; --topk changes it")
+    return Situation(
+        batch_size=batch,
+        context_tokens=context,
+        topk=topk,
+        steps=DEFAULT_STEPS if question.steps is None else question.steps,
+        notes=tuple(notes),
+    )
+
+
+def _most(group: GroupModel, field: str) -> int | None:
+    """Return the value of most cycles; of the smaller number when two have as many."""
+    counts: Counter[int] = Counter()
+    for cell in group.cells:
+        value = getattr(cell, field)
+        if value is not None:
+            counts[value] += max(cell.cycles, 1)
+    return max(counts, key=lambda value: (counts[value], -value)) if counts else None
+
+
+def padded_batch(group: GroupModel, batch_size: int) -> int:
+    """Return the graph size a batch was seen to be padded to; itself where it was not seen."""
+    padded = {cell.padded_batch_size for cell in group.cells if cell.batch_size == batch_size}
+    return min(padded) if padded else batch_size
+
+
+def draft_tokens(group: GroupModel, num_steps: int, topk: int) -> int:
+    """Return the verify width of a step count, root included: fixed for a chain, as run for a tree."""
+    if num_steps == 0:
+        return 1
+    if topk == 1:
+        return num_steps + 1
+    same = [setting for setting in group.settings if setting.topk == topk]
+    for setting in same:
+        if setting.num_steps == num_steps:
+            return setting.num_draft_tokens
+    widest = 1 + topk + (num_steps - 1) * topk**2  # what SGLang's tree of that depth can hold
+    return min(max((setting.num_draft_tokens for setting in same), default=num_steps + 1), widest)
+
+
+def setting_for(
+    group: GroupModel, situation: Situation, num_steps: int, *, topk: int | None = None
+) -> Setting:
+    """Return the setting of one candidate of the situation."""
+    width = 1 if num_steps == 0 else (situation.topk if topk is None else topk)
+    return Setting(
+        num_steps=num_steps,
+        num_draft_tokens=draft_tokens(group, num_steps, width),
+        topk=width,
+        batch_size=padded_batch(group, situation.batch_size),
+        context_tokens=situation.context_tokens,
+    )

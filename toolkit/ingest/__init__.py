@@ -1,0 +1,1 @@
+"""Readers of foreign files: foreign names and units stop here."""

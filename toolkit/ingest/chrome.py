@@ -1,0 +1,217 @@
+"""Torch profiler traces (.json, .json.gz), one file a rank, as a `RankTrace`."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.errors import BadInputError
+from toolkit.ingest.byte_chunks import read_chunks
+from toolkit.ingest.chrome_events import Event, EventArgs, StreamResult, stream_events
+from toolkit.schema.trace import Annotations, HostCalls, Int64s, Kernels, ProcessGroup, RankTrace
+from toolkit.units import NS_PER_S, NS_PER_US
+
+_KERNEL, _HOST, _ANNOTATION = 0, 1, 2
+_CATEGORY = {
+    "kernel": _KERNEL,
+    "gpu_memcpy": _KERNEL,
+    "gpu_memset": _KERNEL,
+    "cuda_runtime": _HOST,
+    "cuda_driver": _HOST,
+    "hip_runtime": _HOST,
+    "user_annotation": _ANNOTATION,
+    # names of profilers before torch 1.13
+    "Kernel": _KERNEL,
+    "Memcpy": _KERNEL,
+    "Memset": _KERNEL,
+    "Runtime": _HOST,
+}
+_LONGEST_NS = 3600 * NS_PER_S  # a longer duration is a counter that overflowed
+_DTYPE_BYTES = {"BFloat16": 2, "Half": 2, "Float": 4, "Double": 8, "Long": 8, "Int": 4, "Byte": 1, "Char": 1}
+_RANK_IN_NAME = re.compile(r"(?:[-_.]TP[-_]?|[-_.]tp|^tp)(\d+)(?=[-_.])")
+_GLOBAL_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)(?=[-_.])")
+_UNKNOWN_THREAD = -1
+
+
+class _Columns:
+    """Rows of one kind of event, grown cheaply: name, start, duration, id, lane, and two extras."""
+
+    def __init__(self) -> None:
+        self.rows = [array("q") for _ in range(7)]
+
+    def append(self, *values: int) -> None:
+        for column, value in zip(self.rows, values, strict=True):
+            column.append(value)
+
+    def sorted(self) -> list[Int64s]:
+        columns = [np.frombuffer(column, dtype=np.int64) if column else _empty() for column in self.rows]
+        order = np.argsort(columns[1], kind="stable")
+        return [column[order] for column in columns]
+
+
+def _empty() -> Int64s:
+    return np.zeros(0, dtype=np.int64)
+
+
+class _Collector:
+    """Keeps the columns of the events that are used and forgets the rest."""
+
+    def __init__(self) -> None:
+        self.kinds = (_Columns(), _Columns(), _Columns())
+        self.name_ids: dict[bytes, int] = {}
+        self.bad_times = 0
+        self.threads: dict[str, int] = {}
+        self.rank_labels: set[str] = set()
+
+    def consume(self, events: list[Event]) -> None:
+        for event in events:
+            kind = _CATEGORY.get(event.cat or "")
+            if kind is None or event.ph != "X":
+                continue
+            start, duration = _ns(bytes(event.ts)), _ns(bytes(event.dur))
+            if start is None or duration is None or not 0 <= duration < _LONGEST_NS:
+                self.bad_times += 1
+                continue
+            if isinstance(event.pid, str) and event.pid.startswith("["):
+                self.rank_labels.add(event.pid.split("]")[0] + "]")
+            self._append(kind, event, start, duration)
+
+    def _append(self, kind: int, event: Event, start: int, duration: int) -> None:
+        name = self.name_ids.setdefault(bytes(event.name), len(self.name_ids))
+        args = event.args or _NO_ARGS
+        correlation = -1 if args.correlation is None else args.correlation
+        if kind == _KERNEL:
+            stream = args.stream if args.stream is not None else event.tid
+            self.kinds[kind].append(
+                name, start, duration, correlation, self._lane(stream), args.group_size or 0, _message_bytes(args)
+            )
+        elif kind == _ANNOTATION or correlation >= 0:
+            self.kinds[kind].append(name, start, duration, correlation, self._lane(event.tid), 0, 0)
+
+    def _lane(self, lane: int | str | None) -> int:
+        if isinstance(lane, int):
+            return lane
+        if lane is None:
+            return _UNKNOWN_THREAD
+        return int(lane) if lane.isdigit() else self.threads.setdefault(lane, -2 - len(self.threads))
+
+
+_NO_ARGS = EventArgs()
+
+
+def _ns(text: bytes) -> int | None:
+    """Return the ns of a time written in us; None if it is not a finite number."""
+    whole, dot, fraction = text.strip(b'"').partition(b".")
+    if whole.isdigit() and (fraction.isdigit() or not dot):
+        ns = int(whole) * NS_PER_US
+        return ns + int((fraction + b"000")[:3]) if dot else ns
+    try:
+        return int(Decimal(text.strip(b'"').decode()) * NS_PER_US)
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
+
+
+def _message_bytes(args: EventArgs) -> int:
+    return (args.elements or 0) * _DTYPE_BYTES.get(args.dtype or "", 0)
+
+
+def read_trace(path: Path) -> RankTrace:
+    """Read one rank's trace; nanoseconds and everything before a damaged place are kept.
+
+    Raises BadInputError when the file is no trace, holds several ranks, or nothing in it can be read.
+    A trace without kernels is returned as such: only the reader's caller knows if that matters.
+    """
+    damage: list[str] = []
+    collector = _Collector()
+    result = stream_events(read_chunks(path, damage), collector.consume)
+    _refuse(path, result, collector)
+    if not result.complete and not damage:
+        damage.append(f"{path.name}: the trace ends in the middle of an event; {result.events} events before it were read")
+    lost = result.lost_events - (0 if result.complete else 1)  # the cut event itself was just named
+    if lost > 0:
+        damage.append(f"{path.name}: {lost} events could not be read and were left out")
+    if collector.bad_times:
+        damage.append(f"{path.name}: {collector.bad_times} events have no usable time or duration and were left out")
+    return _rank_trace(path, result, collector, tuple(damage))
+
+
+def _refuse(path: Path, result: StreamResult, collector: _Collector) -> None:
+    if not result.found_array:
+        raise BadInputError(f"{path} is no profiler trace: it has no traceEvents; pass a torch profiler .json or .json.gz")
+    if not result.events:
+        raise BadInputError(f"{path} holds no readable event; record the trace again")
+    if len(collector.rank_labels) > 1:
+        labels = ", ".join(sorted(collector.rank_labels)[:4])
+        raise BadInputError(f"{path} merges several ranks ({labels}); pass the files of the single ranks instead")
+
+
+def _rank_trace(path: Path, result: StreamResult, collector: _Collector, damage: tuple[str, ...]) -> RankTrace:
+    top = result.top_level
+    distributed = top.get("distributedInfo") if isinstance(top.get("distributedInfo"), dict) else {}
+    base_ns = top.get("baseTimeNanoseconds")
+    base = base_ns if isinstance(base_ns, int) else 0
+    kernel, host, annotation = (columns.sorted() for columns in collector.kinds)
+    names = tuple(_text(raw) for raw in collector.name_ids)
+    return RankTrace(
+        source=path.name,
+        tp_rank=_rank(path.name, distributed),
+        world_size=_integer(distributed.get("world_size")),
+        names=names,
+        kernels=Kernels(_i32(kernel[0]), kernel[1] + base, *kernel[2:]),
+        host_calls=HostCalls(_i32(host[0]), host[1] + base, *host[2:5]),
+        annotations=Annotations(_i32(annotation[0]), annotation[1] + base, annotation[2], annotation[4]),
+        process_groups=_groups(distributed),
+        gpu=_gpu(top),
+        with_stack=bool(top.get("with_stack")),
+        event_count=result.events,
+        damage=damage,
+    )
+
+
+def _i32(values: Int64s) -> NDArray[np.int32]:
+    return values.astype(np.int32)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(raw))
+    except msgspec.DecodeError:
+        return raw.decode("utf-8", "replace").strip('"')
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _rank(file_name: str, distributed: dict[str, Any]) -> int:
+    """The file name says which rank it is; a merged or renamed file falls back on the profiler's word."""
+    for pattern in (_RANK_IN_NAME, _GLOBAL_RANK_IN_NAME):
+        found = pattern.search(file_name)
+        if found:
+            return int(found[1])
+    return _integer(distributed.get("rank")) or 0
+
+
+def _groups(distributed: dict[str, Any]) -> tuple[ProcessGroup, ...]:
+    listed = distributed.get("pg_config")
+    groups = []
+    for entry in listed if isinstance(listed, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("ranks"), list):
+            ranks = tuple(rank for rank in entry["ranks"] if isinstance(rank, int))
+            groups.append(ProcessGroup(str(entry.get("pg_name")), str(entry.get("pg_desc")), ranks))
+    return tuple(groups)
+
+
+def _gpu(top: dict[str, Any]) -> str | None:
+    devices = top.get("deviceProperties")
+    if isinstance(devices, list) and devices and isinstance(devices[0], dict):
+        name = devices[0].get("name")
+        return name if isinstance(name, str) else None
+    return None

@@ -1,0 +1,203 @@
+"""Run folders, folders of run folders and single files as recordings; the reader is chosen by content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolkit.errors import BadInputError
+from toolkit.ingest.chrome import read_trace
+from toolkit.ingest.client import read_client
+from toolkit.ingest.file_kinds import FileKind, file_kind, require_readable
+from toolkit.ingest.identity import completed_info, require_one_server
+from toolkit.ingest.measurements import read_measurements
+from toolkit.ingest.run_json import read_run_info
+from toolkit.ingest.server_log import read_server_log
+from toolkit.ingest.spans import read_spans
+from toolkit.schema.measurement import Measurement
+from toolkit.schema.recording import Recording
+from toolkit.schema.run import RunInfo
+from toolkit.schema.trace import RankTrace
+
+_DEEPEST = 4  # folders below the one given; a run folder has none
+_RANK_PART = re.compile(r"(?i)(?:tp|rank)[-_]?\d+")
+_NOT_OURS = frozenset({"README.md", "README", "LICENSE", "notes.md"})  # belong beside runs
+_MEASURED: tuple[FileKind, ...] = ("trace", "spans", "log", "client", "table")
+
+
+@dataclass
+class _Files:
+    """Files of one run by kind, and sentences on those that are no part of it."""
+
+    by_kind: dict[FileKind, list[Path]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, path: Path, kind: FileKind) -> None:
+        self.by_kind.setdefault(kind, []).append(path)
+
+    def of(self, kind: FileKind) -> list[Path]:
+        return self.by_kind.get(kind, [])
+
+
+def read_recordings(paths: Sequence[Path]) -> list[Recording]:
+    """Read everything under `paths` as recordings, one a run, in order of path.
+
+    Raises BadInputError in one sentence for a path that does not exist, a folder without a run, a file
+    of no known kind, and files of two servers in one folder.
+    """
+    recordings: list[Recording] = []
+    singles: list[Path] = []
+    for path in dict.fromkeys(paths):
+        require_readable(path)
+        if path.is_file():
+            singles.append(path)
+            continue
+        found = [recording for folder in _run_folders(path) for recording in _read_folder(folder)]
+        if not found:
+            raise BadInputError(f"{path} holds no run: no trace, spans, log, client.json or measurements.csv in it; check the path")
+        recordings += found
+    return recordings + [recording for files in _single_runs(singles) for recording in _read_files(files, None)]
+
+
+def _run_folders(top: Path, depth: int = 0) -> Iterator[Path]:
+    """Yield `top` and the folders below it that hold files, links to folders not followed."""
+    entries = _entries(top)
+    if any(entry.is_file() for entry in entries):
+        yield top
+    if depth < _DEEPEST:
+        for entry in entries:
+            if entry.is_dir() and not entry.is_symlink():
+                yield from _run_folders(entry, depth + 1)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise BadInputError(f"{folder} cannot be listed ({error.strerror}); check its permissions") from None
+
+
+def _read_folder(folder: Path) -> list[Recording]:
+    files = _Files()
+    for path in _entries(folder):
+        if not path.is_file() or path.name in _NOT_OURS:
+            continue
+        kind = file_kind(path)
+        if kind == "unknown" or kind == "model":
+            files.warnings.append(f"{path} belongs to no run and is left out")
+        elif kind == "empty":
+            files.warnings.append(f"{path} is empty")
+        else:
+            files.add(path, kind)
+    if not any(files.of(kind) for kind in (*_MEASURED, "run")):
+        return []
+    return _read_files(files, folder)
+
+
+def _single_runs(paths: Iterable[Path]) -> list[_Files]:
+    """Group single files into runs: traces and spans whose names differ in the rank alone are one."""
+    runs: dict[tuple[Path, str], _Files] = {}
+    for path in paths:
+        kind = file_kind(path)
+        _refuse(path, kind)
+        stem = _RANK_PART.sub("*", path.name) if kind in ("trace", "spans") else path.name
+        runs.setdefault((path.parent, stem), _Files()).add(path, kind)
+    return list(runs.values())
+
+
+def _refuse(path: Path, kind: FileKind) -> None:
+    if kind == "empty":
+        raise BadInputError(f"{path} is empty; record it again or leave it out")
+    if kind == "model":
+        raise BadInputError(f"{path} is a fitted cost model, not a run; use it with toolkit predict --model")
+    if kind in ("run", "gpu"):
+        raise BadInputError(f"{path} describes a run but holds no measurement; give its folder {path.parent}")
+    if kind == "unknown":
+        raise BadInputError(f"{path} is no trace, spans file, server log, client.json or measurements.csv; check the path")
+
+
+def _read_files(files: _Files, folder: Path | None) -> list[Recording]:
+    """Read the files of one run; a table alone gives a recording for each server in it."""
+    rows, damage = _rows(files)
+    given = _run_info(files)
+    if not any(files.of(kind) for kind in ("trace", "spans", "log", "client", "run")):
+        return _table_recordings(rows, (*files.warnings, *damage), files.of("table")[0])
+    traces = _traces(files)
+    spans = tuple(read_spans(path) for path in files.of("spans"))
+    log_paths = files.of("log")
+    if len(log_paths) > 1:
+        raise BadInputError(f"{log_paths[1].parent} holds the logs of several servers ({log_paths[0].name}, {log_paths[1].name}); make a run folder for each")
+    log = read_server_log(log_paths[0]) if log_paths else None
+    clients = files.of("client")
+    where = folder or next(iter(files.by_kind.values()))[0]
+    require_one_server(where, given, log, traces)
+    info = completed_info(given, log, rows)
+    return [
+        Recording(
+            name=where.name,
+            source=str(where),
+            info=info,
+            traces=traces,
+            spans=spans,
+            log=log,
+            client=read_client(clients[0]) if clients else None,
+            measurements=rows,
+            warnings=(*files.warnings, *damage),
+        )
+    ]
+
+
+def _run_info(files: _Files) -> RunInfo:
+    found = files.of("run")
+    return read_run_info(found[0]) if found else RunInfo()
+
+
+def _traces(files: _Files) -> tuple[RankTrace, ...]:
+    traces: dict[int, RankTrace] = {}
+    for path in files.of("trace"):
+        trace = read_trace(path)
+        other = traces.setdefault(trace.tp_rank, trace)
+        if other is not trace:
+            raise BadInputError(
+                f"{path.parent} holds two traces of rank {trace.tp_rank} ({other.source}, {trace.source}), of two servers or "
+                "two windows; make a run folder for each"
+            )
+    return tuple(traces[rank] for rank in sorted(traces))
+
+
+def _rows(files: _Files) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
+    rows: list[Measurement] = []
+    damage: list[str] = []
+    for path in files.of("table"):
+        read, faults = read_measurements(path)
+        rows += read
+        damage += faults
+    return tuple(rows), tuple(damage)
+
+
+def _table_recordings(
+    rows: Sequence[Measurement], warnings: tuple[str, ...], path: Path
+) -> list[Recording]:
+    """Return one recording for each sweep and server of a table; rows of one never mix with another's."""
+    by_server: dict[tuple[object, ...], list[Measurement]] = {}
+    for row in rows:
+        key = (row.sweep, row.engine, row.engine_version, row.model, row.gpu, row.tp_size)
+        by_server.setdefault(key, []).append(row)
+    if not by_server:
+        why = "; ".join(warnings) or "it has a header and no row"
+        raise BadInputError(f"{path} holds no usable row ({why})")
+    recordings = []
+    for number, own in enumerate(by_server.values()):
+        name = path.stem if len(by_server) == 1 else str(own[0].sweep or f"{path.stem}-{number + 1}")
+        recordings.append(
+            Recording(
+                name=name,
+                source=str(path),
+                info=completed_info(RunInfo(), None, own),
+                measurements=tuple(own),
+                warnings=warnings if not number else (),
+            )
+        )
+    return recordings

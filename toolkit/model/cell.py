@@ -1,0 +1,65 @@
+"""A configuration reduced to the numbers that the fit uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import log2
+
+from toolkit.schema.inspection import AcceptanceReport, CollectiveReport
+
+GroupKey = tuple[str | None, str | None, str | None, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """A median or mean time in us and its relative standard error."""
+
+    us: float
+    se: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One usable configuration. Phase times are of the rank that waited least, waits taken out.
+
+    Costs follow `padded_batch_size`: a CUDA graph computes the padding too. `cycle` is None when its
+    time was inflated by Python stacks or not measured. `steps` are draft forwards inside the draft
+    pass; `steps_exclude_selection` when the time between them was not counted into them.
+    """
+
+    key: GroupKey
+    run: str
+    engine: str | None
+    engine_version: str | None
+    draft_tp: int | None
+    overlap_schedule: bool | None
+    acceptance_kind: str | None
+    num_steps: int
+    num_draft_tokens: int
+    topk: int
+    batch_size: int
+    padded_batch_size: int
+    context_tokens: int | None
+    cycles: int
+    cycle: Timed | None
+    cycle_source: str | None
+    graph: dict[str, Timed] = field(default_factory=dict)
+    stage: dict[str, Timed] = field(default_factory=dict)
+    steps: tuple[float, ...] = ()
+    steps_exclude_selection: bool = False
+    collectives: tuple[CollectiveReport, ...] = ()
+    bound: str = "unknown"
+    eager: bool = False
+    acceptance: AcceptanceReport | None = None
+
+    @property
+    def design_key(self) -> tuple[int, int, int, int, int | None]:
+        """Configurations that agree on it are replicates; contexts within a fifth are one context."""
+        context = round(4 * log2(self.context_tokens)) if self.context_tokens else None
+        return (self.num_steps, self.num_draft_tokens, self.topk, self.padded_batch_size, context)
+
+    @property
+    def setting_text(self) -> str:
+        """The configuration in words, for warnings."""
+        steps = "plain decoding" if self.num_steps == 0 else f"{self.num_steps} steps"
+        return f"{steps} at batch {self.batch_size}"

@@ -1,0 +1,152 @@
+"""Configurations of an inspection to cells of the fit; what is unusable is left out with a sentence."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from toolkit.model.cell import Cell, Timed
+from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
+
+_PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
+
+
+def cells_of(inspection: Inspection) -> tuple[list[Cell], list[str]]:
+    """Return the usable cells of every run, and a sentence for each configuration left out."""
+    cells: list[Cell] = []
+    warnings: list[str] = []
+    for run in inspection.runs:
+        for configuration in run.configurations:
+            made = _cell(run, configuration)
+            if isinstance(made, str):
+                row = f", row {configuration.row}" if configuration.row is not None else ""
+                warnings.append(f"{run.run}{row}: {_setting(configuration)} left out of the fit: {made}")
+            else:
+                cells.append(made)
+    return cells, warnings
+
+
+def _setting(configuration: Configuration) -> str:
+    if configuration.num_steps == 0:
+        steps = "plain decoding"
+    else:
+        steps = f"{configuration.num_steps if configuration.num_steps is not None else 'unknown'} steps"
+    return f"{steps} at batch {configuration.batch_size if configuration.batch_size is not None else '?'}"
+
+
+def _cell(run: RunReport, found: Configuration) -> Cell | str:
+    """Return a cell, or why there is none."""
+    if found.num_steps is None:
+        return "its step count is not known or adapts"
+    if not found.batch_size or found.batch_size < 1:
+        return "its batch size is not known"
+    topk = found.topk or run.topk or 1
+    if found.num_steps == 0:
+        topk, width = 1, 1
+    else:
+        width = found.num_draft_tokens or (found.num_steps + 1 if topk == 1 else 0)
+    if width < 1:
+        return "a draft tree needs its number of draft tokens"
+    length = found.acceptance.accept_length if found.acceptance else None
+    if length is not None and not 1 <= length <= width + 1e-6:
+        return f"accept length {length:g} is outside 1 to {width}, the tokens verified per request"
+    cycle = None if _inflated(run, found) else _mean(found.cycle_us)
+    if found.cycle_us is not None and not _valid(found.cycle_us):
+        return f"its cycle of {found.cycle_us.mean:g} us is not a time"
+    graph, stage = _phases(found)
+    steps = tuple(step.median_us for step in found.draft_steps if step.median_us > 0)
+    if cycle is None and not graph and not stage and not steps:
+        return _why_no_time(found)
+    return Cell(
+        key=(run.engine, run.model, run.gpu, run.tp_size),
+        run=run.run,
+        engine=run.engine,
+        engine_version=run.engine_version,
+        draft_tp=run.draft_tp,
+        overlap_schedule=run.overlap_schedule,
+        acceptance_kind=run.acceptance_kind,
+        num_steps=found.num_steps,
+        num_draft_tokens=width,
+        topk=topk,
+        batch_size=found.batch_size,
+        padded_batch_size=max(found.padded_batch_size or 0, found.batch_size),
+        context_tokens=found.context_tokens,
+        cycles=found.cycles,
+        cycle=cycle,
+        cycle_source=found.cycle_source if cycle else None,
+        graph=graph,
+        stage=stage,
+        steps=steps,
+        steps_exclude_selection=found.draft_steps_source == "spans",
+        collectives=found.collectives,
+        bound=found.bound,
+        eager=_eager(found),
+        acceptance=found.acceptance,
+    )
+
+
+def _inflated(run: RunReport, found: Configuration) -> bool:
+    """A cycle timed while Python stacks were recorded is up to 2.7 times too long."""
+    return found.cycle_source == "trace" and run.with_stack is not False
+
+
+def _why_no_time(found: Configuration) -> str:
+    if found.cycle_us is not None:
+        return "its cycle comes from a trace that may hold Python stacks, and no phase was timed apart"
+    if found.throughput.measured is not None and found.num_steps:
+        return "it has a throughput but no accept length, so no cycle time"
+    return "it has no cycle time"
+
+
+def _valid(spread: Spread) -> bool:
+    return isfinite(spread.mean) and spread.mean > 0
+
+
+def _mean(spread: Spread | None) -> Timed | None:
+    """The mean: throughput is a ratio of means."""
+    if spread is None or not _valid(spread):
+        return None
+    return Timed(us=spread.mean, se=_relative(spread.se, spread.mean))
+
+
+def _relative(se: float, us: float) -> float:
+    return se / us if isfinite(se) and se > 0 and us > 0 else 0.0
+
+
+def _phases(found: Configuration) -> tuple[dict[str, Timed], dict[str, Timed]]:
+    """Return graph times (waits out) and stage times by phase, each the smallest over the ranks."""
+    graph: dict[str, Timed] = {}
+    stage: dict[str, Timed] = {}
+    for rank in found.ranks:
+        for phase in _PHASES:
+            time = rank.phases.get(phase)
+            if time is None:
+                continue
+            _keep_smaller(graph, phase, _without_wait(time))
+            _keep_smaller(stage, phase, _median(time.stage_us, 0.0))
+    return graph, stage
+
+
+def _without_wait(time: PhaseTime) -> Timed | None:
+    return _median(time.graph_us, max(time.wait_us or 0.0, 0.0))
+
+
+def _median(spread: Spread | None, wait_us: float) -> Timed | None:
+    """The median: a phase has outliers (a first replay) that belong to no term."""
+    if spread is None or not isfinite(spread.median) or spread.median <= wait_us:
+        return None
+    us = spread.median - wait_us
+    return Timed(us=us, se=_relative(spread.se, us))
+
+
+def _keep_smaller(times: dict[str, Timed], phase: str, time: Timed | None) -> None:
+    if time is not None and (phase not in times or time.us < times[phase].us):
+        times[phase] = time
+
+
+def _eager(found: Configuration) -> bool:
+    """Whether the target's forward is known to have run without a captured graph."""
+    return any(
+        (time := rank.phases.get(phase)) is not None and time.graph is False
+        for rank in found.ranks
+        for phase in ("verify", "decode")
+    )

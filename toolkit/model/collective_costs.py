@@ -1,0 +1,110 @@
+"""Wire time of collectives: measured in the cycle, never fitted; no ordinary sweep can identify it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, median
+
+from toolkit.model.cell import Cell
+from toolkit.model.terms import Setting
+from toolkit.schema.cost import CollectiveCost
+from toolkit.schema.inspection import CollectiveReport
+
+_PLAIN_PHASE = "decode"
+
+
+def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
+    """Return counts per forward and wire times, pooled over the cells that matched them over ranks.
+
+    A plain step runs the verify forward's layers: where its collectives were not traced, verify's
+    count stands in, marked as not measured.
+    """
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for cell in cells:
+        for (phase, op), pair in _by_kind(cell).items():
+            found.setdefault((phase, op), []).append(pair)
+    costs = [
+        CollectiveCost(
+            phase=phase,
+            op=op,
+            per_forward=fmean(count for count, _ in pairs),
+            wire_us=median(wire for _, wire in pairs),
+        )
+        for (phase, op), pairs in sorted(found.items())
+    ]
+    if not any(cost.phase == _PLAIN_PHASE for cost in costs):
+        costs += [
+            CollectiveCost(
+                phase=_PLAIN_PHASE,
+                op=cost.op,
+                per_forward=cost.per_forward,
+                wire_us=cost.wire_us,
+                measured=False,
+            )
+            for cost in costs
+            if cost.phase == "verify"
+        ]
+    return tuple(costs)
+
+
+def _by_kind(cell: Cell) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return count per forward and mean wire time by (phase, op) of one cell."""
+    kinds: dict[tuple[str, str], list[CollectiveReport]] = {}
+    for report in cell.collectives:
+        if report.wire_us is not None and report.wire_us > 0 and report.per_cycle > 0:
+            kinds.setdefault((report.phase, report.op), []).append(report)
+    pairs = {}
+    for kind, reports in kinds.items():
+        forwards = _forwards_of(kind[0], cell.num_steps, cell.engine)
+        if forwards > 0:
+            count = sum(report.per_cycle for report in reports)
+            wire = sum(report.per_cycle * (report.wire_us or 0.0) for report in reports) / count
+            pairs[kind] = (count / forwards, wire)
+    return pairs
+
+
+def _forwards_of(phase: str, num_steps: int, engine: str | None) -> int:
+    """Return the forwards of a phase in a cycle: vLLM's draft pass holds the extend as its first."""
+    if phase != "draft":
+        return 1
+    return num_steps if engine == "vllm" else num_steps - 1
+
+
+def phase_wire_us(costs: Sequence[CollectiveCost], phase: str, at: Setting, engine: str | None) -> float:
+    """Return the wire time of one phase in one cycle, in us."""
+    forwards = _forwards_of(phase, at.num_steps, engine)
+    return sum(cost.per_forward * cost.wire_us * forwards for cost in costs if cost.phase == phase)
+
+
+def cycle_wire_us(costs: Sequence[CollectiveCost], at: Setting, engine: str | None) -> float:
+    """Return the wire time of a whole cycle, in us."""
+    phases = ("decode",) if at.num_steps == 0 else ("draft", "draft_extend", "verify", "sample")
+    return sum(phase_wire_us(costs, phase, at, engine) for phase in phases)
+
+
+def scaled(
+    costs: Sequence[CollectiveCost], allreduce_us: float | None, allreduce_scale: float | None
+) -> tuple[CollectiveCost, ...]:
+    """Return the costs with every all-reduce taking `allreduce_us`, then times `allreduce_scale`."""
+    made = []
+    for cost in costs:
+        wire = cost.wire_us
+        if is_allreduce(cost):
+            wire = (wire if allreduce_us is None else allreduce_us) * (
+                1.0 if allreduce_scale is None else allreduce_scale
+            )
+        made.append(
+            CollectiveCost(
+                phase=cost.phase,
+                op=cost.op,
+                per_forward=cost.per_forward,
+                wire_us=wire,
+                measured=cost.measured,
+            )
+        )
+    return tuple(made)
+
+
+def is_allreduce(cost: CollectiveCost) -> bool:
+    """Return whether the what-if about all-reduces touches this cost."""
+    return "all_reduce" in cost.op or "allreduce" in cost.op

@@ -1,0 +1,95 @@
+"""Which coefficients a group's cells can speak about at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from toolkit.model.cell import Cell
+from toolkit.model.terms import PER
+
+# contexts closer than this tell nothing about a context term
+_CONTEXT_RATIO = 2.0
+_PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
+
+
+def columns_of(cells: Sequence[Cell], host_bound: Sequence[bool]) -> tuple[str, ...]:
+    """Return the names of the coefficients, in the order of `terms.PER`.
+
+    Batch and context terms exist only where batch or context varies; otherwise they are inside the
+    constants, which then hold for that batch and context.
+    """
+    plain = [cell for cell in cells if cell.num_steps == 0]
+    speculative = [cell for cell in cells if cell.num_steps > 0]
+    summed = [cell for cell, floor in zip(cells, host_bound) if not floor and cell.cycle]
+    wanted: set[str] = set()
+    if plain:
+        wanted |= _plain_columns(plain)
+    if speculative:
+        wanted |= _speculative_columns(speculative)
+        if any(cell.num_steps > 0 for cell in summed):
+            wanted.add("host_us")
+    if any(host_bound):
+        wanted.add("host_cycle_us")
+    wanted |= {f"stage_overhead_{phase}_us" for phase in _PHASES if both_measured(cells, phase)}
+    return tuple(name for name in PER if name in wanted)
+
+
+def _plain_columns(cells: Sequence[Cell]) -> set[str]:
+    wanted = {"decode_us"}
+    if phase_kind(cells, "decode") is not None:
+        wanted.add("host_plain_us")
+    if len({cell.padded_batch_size for cell in cells}) > 1:
+        wanted.add("decode_sequence_us")
+    if context_varies(cells):
+        wanted.add("decode_context_us")
+    return wanted
+
+
+def _speculative_columns(cells: Sequence[Cell]) -> set[str]:
+    wanted = {"draft_extend_us", "verify_us", "verify_token_us"}
+    if any(cell.num_steps > 1 for cell in cells):
+        wanted.add("draft_forward_us")
+    if any(cell.steps and cell.steps_exclude_selection and cell.num_steps > 2 for cell in cells):
+        wanted.add("draft_selection_us")
+    if phase_kind(cells, "sample") is not None:
+        wanted.add("sample_us")
+    if len({cell.padded_batch_size for cell in cells}) > 1 and _grid(cells):
+        wanted.add("draft_sequence_us")
+    if {cell.topk > 1 for cell in cells} == {True, False}:
+        wanted.add("draft_branch_us")
+    if context_varies(cells):
+        wanted.add("verify_context_us")
+    return wanted
+
+
+def _grid(cells: Sequence[Cell]) -> bool:
+    """Whether two step counts were seen at two batch sizes each: a slope of the slope."""
+    steps: dict[int, set[int]] = {}
+    for cell in cells:
+        if cell.num_steps > 1 or cell.cycle:
+            steps.setdefault(cell.padded_batch_size, set()).add(cell.num_steps)
+    return sum(len(counts) > 1 for counts in steps.values()) > 1 or any(
+        len({cell.padded_batch_size for cell in cells if phase in cell.graph or phase in cell.stage}) > 1
+        for phase in ("draft",)
+        if any(cell.num_steps > 1 for cell in cells)
+    )
+
+
+def context_varies(cells: Iterable[Cell]) -> bool:
+    """Return whether contexts are known everywhere and differ by more than a factor of two."""
+    contexts = [cell.context_tokens for cell in cells]
+    known = [context for context in contexts if context]
+    return len(known) == len(contexts) and max(known) > _CONTEXT_RATIO * min(known)
+
+
+def phase_kind(cells: Iterable[Cell], phase: str) -> str | None:
+    """Return which of its two times a phase is fitted on: "graph" where one cell has it, else "stage"."""
+    cells = list(cells)
+    if any(phase in cell.graph for cell in cells):
+        return "graph"
+    return "stage" if any(phase in cell.stage for cell in cells) else None
+
+
+def both_measured(cells: Iterable[Cell], phase: str) -> bool:
+    """Return whether one cell has both times of a phase, which tells its launch overhead."""
+    return any(phase in cell.graph and phase in cell.stage for cell in cells)

@@ -1,0 +1,192 @@
+"""The cycle time of a setting from a fit: point, range where the data leaves it open, and draws.
+
+Draw i of every setting uses the same refit, so differences between settings are paired. Model error
+is log-normal on top: 2 % inside what was seen, 5 % to twice the steps or batch, 10 % beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.model.collective_costs import cycle_wire_us
+from toolkit.model.fitted import Fitted
+from toolkit.model.terms import Setting, Vector, cycle_vector, floor_column
+from toolkit.schema.cost import CollectiveCost
+
+FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.05, 0.10
+_DETERMINED = 1e-4  # of a forecast along null directions
+_NARROW = 1.02  # an open range narrower than this is as good as a value
+_CONTEXT_FREE = 2.0
+_NORMAL_95 = 1.645
+_MIX = 0.5  # Dirichlet weight of vertices: most draws lie near an edge of what is possible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleForecast:
+    """Cycle time in us. `expected` are draws of the mean cycle, `new_run` of one run's.
+
+    Not determined: `lo` to `hi` is the range that reproduces the data, `value` its geometric
+    middle; `hi` None is no upper end, and there are no draws.
+    """
+
+    value: float | None
+    lo: float | None
+    hi: float | None
+    expected: Vector | None
+    new_run: Vector | None
+    determined: bool
+    extrapolated: tuple[str, ...]
+
+
+def cycle_at(
+    fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None = None
+) -> CycleForecast:
+    """Return the forecast of one setting, with `costs` of collectives in place of the measured ones."""
+    marks, form = _marks(fitted, at)
+    batches = _batches(fitted, at)
+    if not batches or (at.num_steps > 0 and "verify_us" not in fitted.columns):
+        kind = "plain decoding" if at.num_steps == 0 else "speculation"
+        return _nothing(None, (*marks, f"{kind} was not measured"))
+    factors = cycle_vector(fitted.columns, at)
+    wire = cycle_wire_us(fitted.costs if costs is None else costs, at, fitted.engine)
+    one_batch = len(batches) == 1 and at.batch_size != batches[0]
+    open_ended = at.num_steps > 1 and "draft_forward_us" not in fitted.columns
+    ends = _ends(fitted, factors, wire, at)
+    if one_batch:
+        ratio = at.batch_size / batches[0]
+        ends = (ends[0] * min(ratio, 1.0), ends[1] * max(ratio, 1.0))
+        marks = (*marks, f"only batch {batches[0]} was measured")
+    if open_ended:
+        return _nothing(ends[0], (*marks, "no draft forward was measured"))
+    if one_batch or ends[1] > _NARROW * ends[0]:
+        return _open(fitted, at, ends, factors, wire, marks, form)
+    return _closed(fitted, at, factors, wire, marks, form)
+
+
+def _nothing(lo: float | None, marks: tuple[str, ...]) -> CycleForecast:
+    return CycleForecast(
+        value=None, lo=lo, hi=None, expected=None, new_run=None, determined=False, extrapolated=marks
+    )
+
+
+def _ends(fitted: Fitted, factors: Vector, wire: float, at: Setting) -> tuple[float, float]:
+    """Return the least and the largest cycle that reproduce the data."""
+    points = [fitted.solution]
+    if len(fitted.vertices) and _open_share(fitted, factors) > _DETERMINED:
+        points = list(fitted.vertices)
+    cycles = [_cycle(fitted.columns, factors, wire, at, point[None, :])[0] for point in points]
+    return float(min(cycles)), float(max(cycles))
+
+
+def _open_share(fitted: Fitted, factors: Vector) -> float:
+    """Return how much of a forecast lies along null directions: 0 is determined, 1 is wholly open."""
+    scaled = factors / fitted.norms
+    length = float(np.linalg.norm(scaled))
+    return float(np.linalg.norm(fitted.null @ scaled)) / length if length else 0.0
+
+
+def _cycle(columns: Sequence[str], factors: Vector, wire: float, at: Setting, points: Vector) -> Vector:
+    """Return the cycle for each row of coefficients: the GPU's sum, or the host's floor if that is longer."""
+    cycles = points @ factors + wire
+    floor = floor_column(at)
+    if floor in columns:
+        cycles = np.maximum(cycles, points[:, list(columns).index(floor)])
+    return np.asarray(cycles)
+
+
+def _closed(
+    fitted: Fitted, at: Setting, factors: Vector, wire: float, marks: tuple[str, ...], form: float
+) -> CycleForecast:
+    value = float(_cycle(fitted.columns, factors, wire, at, fitted.solution[None, :])[0])
+    drawn = _cycle(fitted.columns, factors, wire, at, fitted.draws)
+    expected, new_run = _with_errors(fitted, at, value, np.log(np.maximum(drawn, 1e-9) / value), form)
+    lo, hi = np.quantile(new_run, [0.05, 0.95])
+    return CycleForecast(
+        value=value,
+        lo=min(float(lo), value),
+        hi=max(float(hi), value),
+        expected=expected,
+        new_run=new_run,
+        determined=True,
+        extrapolated=marks,
+    )
+
+
+def _open(
+    fitted: Fitted,
+    at: Setting,
+    ends: tuple[float, float],
+    factors: Vector,
+    wire: float,
+    marks: tuple[str, ...],
+    form: float,
+) -> CycleForecast:
+    """Return a range; its draws mix the extremes, the same mix for every setting."""
+    count = len(fitted.draws)
+    value = float(np.sqrt(ends[0] * ends[1]))
+    if len(fitted.vertices) > 1:
+        rng = np.random.default_rng([fitted.seed, 1])
+        mix = rng.dirichlet(np.full(len(fitted.vertices), _MIX), size=count)
+        cycles = _cycle(fitted.columns, factors, wire, at, mix @ fitted.vertices)
+        place = np.clip((cycles - cycles.min()) / max(float(np.ptp(cycles)), 1e-9), 0.0, 1.0)
+    else:
+        place = np.random.default_rng([fitted.seed, 1]).random(count)
+    inside = np.log(ends[0]) + place * np.log(ends[1] / ends[0])
+    expected, new_run = _with_errors(fitted, at, value, inside - np.log(value), form)
+    # between plain decoding and the steps seen the range itself holds every shape the cycle can have
+    bracketed = at.num_steps < max(fitted.support.steps, default=0) and len(fitted.support.plain_batches)
+    edge = np.exp(_NORMAL_95 * fitted.noise.scale * np.hypot(FORM_INSIDE if bracketed else form, fitted.noise.run_spread))
+    return CycleForecast(
+        value=value,
+        lo=float(ends[0] / edge),
+        hi=float(ends[1] * edge),
+        expected=expected,
+        new_run=new_run,
+        determined=False,
+        extrapolated=(*marks, "not determined by the fitted runs"),
+    )
+
+
+def _with_errors(
+    fitted: Fitted, at: Setting, value: float, logs: Vector, form: float
+) -> tuple[Vector, Vector]:
+    """Return draws of the mean cycle, and of a new run's, which differs by the run spread as well."""
+    key = [fitted.seed, 2, at.num_steps, at.num_draft_tokens, at.topk, at.batch_size, at.context_tokens or 0]
+    errors = np.random.default_rng(key).standard_normal((2, len(logs)))
+    scale = fitted.noise.scale
+    expected = scale * (logs + form * errors[0])
+    return (
+        np.asarray(value * np.exp(expected)),
+        np.asarray(value * np.exp(expected + scale * fitted.noise.run_spread * errors[1])),
+    )
+
+
+def _batches(fitted: Fitted, at: Setting) -> tuple[int, ...]:
+    support = fitted.support
+    return support.plain_batches if at.num_steps == 0 else support.speculative_batches
+
+
+def _marks(fitted: Fitted, at: Setting) -> tuple[tuple[str, ...], float]:
+    """Return where a setting leaves what was seen, and the model error that this costs."""
+    marks: list[str] = []
+    form = FORM_INSIDE
+    checks = [("batch size", at.batch_size, _batches(fitted, at))]
+    if at.num_steps > 0:
+        checks.append(("num_steps", at.num_steps, fitted.support.steps))
+    for name, value, seen in checks:
+        if seen and not seen[0] <= value <= seen[-1]:
+            near = seen[0] / 2 <= value <= 2 * seen[-1]
+            form = max(form, FORM_NEAR if near else FORM_FAR)
+            marks.append(f"{name} {value} outside {seen[0]} to {seen[-1]}")
+    contexts = fitted.support.contexts
+    if at.context_tokens and contexts:
+        if not contexts[0] / _CONTEXT_FREE <= at.context_tokens <= contexts[-1] * _CONTEXT_FREE:
+            form = FORM_FAR
+            marks.append(f"context {at.context_tokens} outside {contexts[0]} to {contexts[-1]}")
+    if at.num_steps > 0 and fitted.support.topks and at.topk not in fitted.support.topks:
+        form = FORM_FAR
+        marks.append(f"topk {at.topk} was not measured")
+    return tuple(marks), form

@@ -1,0 +1,141 @@
+"""Which run to take next: the one that narrows the forecasts most (greedy, Bayesian linear model)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from toolkit.model.collective_costs import cycle_wire_us
+from toolkit.model.fit_cells import FitDetail
+from toolkit.model.fitted import Fitted
+from toolkit.model.solve import Matrix
+from toolkit.model.terms import Setting, Vector, cycle_vector
+from toolkit.schema.cost import Identifiability, NextRun
+
+_STEPS = (0, 1, 2, 3, 5, 7)
+_DECISION_STEPS = range(0, 9)
+_RUNS = 3
+_NEW_BATCHES = (1, 8)
+_PRIOR_SHARE = 0.5  # one term alone makes up to about half a cycle
+_NOISE = 0.03  # of a new run's cycle: run spread and model form
+_LEAST_GAIN = 0.02  # of the mean variance: below it no run is worth naming
+
+
+def next_runs(detail: FitDetail, confounded: Identifiability) -> tuple[NextRun, ...]:
+    """Return up to three runs, the most useful first; none when nothing would narrow noticeably."""
+    columns = _all_columns(detail.fitted)
+    choices = _choices(detail)
+    wanted = np.array([_relative(columns, at, detail) for at in _decisions(detail)])
+    covariance = _posterior(detail, columns)
+    runs: list[NextRun] = []
+    for _ in range(_RUNS):
+        now = _mean_variance(covariance, wanted)
+        best, left = None, now
+        for at in choices:
+            after = _mean_variance(_updated(covariance, _relative(columns, at, detail)), wanted)
+            if after < left * (1 - 1e-9):
+                best, left = at, after
+        if best is None or left > (1 - _LEAST_GAIN) * now or now < _NOISE**2:
+            break
+        row = _relative(columns, best, detail)
+        updated = _updated(covariance, row)
+        runs.append(_next_run(best, columns, covariance, updated, np.sqrt([now, left]), confounded))
+        covariance = updated
+    return tuple(runs)
+
+
+def _all_columns(fitted: Fitted) -> tuple[str, ...]:
+    """Return the fit's terms, and those every group has once it is measured."""
+    needed = ("decode_us", "draft_forward_us", "draft_extend_us", "verify_us", "verify_token_us")
+    kept = [name for name in fitted.columns if not name.startswith("stage_overhead")]
+    return tuple(dict.fromkeys([*kept, *needed]))
+
+
+def _contexts(detail: FitDetail) -> int | None:
+    contexts = [cell.context_tokens for cell in detail.cells if cell.context_tokens]
+    return contexts[0] if contexts else None
+
+
+def _chain(steps: int, batch: int, context: int | None) -> Setting:
+    return Setting(
+        num_steps=steps, num_draft_tokens=steps + 1, topk=1, batch_size=batch, context_tokens=context
+    )
+
+
+def _choices(detail: FitDetail) -> list[Setting]:
+    batches = sorted({cell.batch_size for cell in detail.cells} | set(_NEW_BATCHES))
+    contexts = sorted({cell.context_tokens for cell in detail.cells if cell.context_tokens})[:3] or [None]
+    return [_chain(steps, batch, context) for steps, batch, context in product(_STEPS, batches, contexts)]
+
+
+def _decisions(detail: FitDetail) -> list[Setting]:
+    batches = sorted({cell.batch_size for cell in detail.cells})
+    return [_chain(steps, batch, _contexts(detail)) for steps in _DECISION_STEPS for batch in batches]
+
+
+def _scale(detail: FitDetail) -> float:
+    cycles = [cell.cycle.us for cell in detail.cells if cell.cycle]
+    return float(np.median(cycles)) if cycles else float(np.median([row.us for row in detail.rows]))
+
+
+def _relative(columns: Sequence[str], at: Setting, detail: FitDetail) -> Vector:
+    """Return a cycle's factors, in prior standard deviations of the terms over the cycle itself."""
+    fitted = detail.fitted
+    scale = _scale(detail)
+    factors = cycle_vector(columns, at) * _prior(columns, detail)
+    known = cycle_vector(fitted.columns, at) @ fitted.solution + cycle_wire_us(
+        fitted.costs, at, fitted.engine
+    )
+    return np.asarray(factors / max(float(known), 0.3 * scale))
+
+
+def _prior(columns: Sequence[str], detail: FitDetail) -> Vector:
+    """Return the prior standard deviation of each term, in us: about half a cycle where it acts most."""
+    seen = [cycle_vector(columns, at) for at in _decisions(detail)]
+    largest = np.maximum(np.max(seen, axis=0), 1.0)
+    return np.asarray(_PRIOR_SHARE * _scale(detail) / largest)
+
+
+def _posterior(detail: FitDetail, columns: Sequence[str]) -> Matrix:
+    """Return the covariance of the terms after the runs at hand, in prior standard deviations."""
+    prior = dict(zip(columns, _prior(columns, detail)))
+    places = [list(columns).index(name) if name in prior else -1 for name in detail.fitted.columns]
+    information = np.eye(len(columns))
+    for row in detail.rows:
+        factors = np.zeros(len(columns))
+        for place, name, value in zip(places, detail.fitted.columns, row.factors):
+            if place >= 0:
+                factors[place] = value * prior[name] / row.total_us
+        information += np.outer(factors, factors) / (_NOISE**2 + row.se**2)
+    return np.asarray(np.linalg.inv(information))
+
+
+def _updated(covariance: Matrix, row: Vector) -> Matrix:
+    gain = covariance @ row
+    return np.asarray(covariance - np.outer(gain, gain) / (_NOISE**2 + row @ gain))
+
+
+def _mean_variance(covariance: Matrix, wanted: Matrix) -> float:
+    return float(np.einsum("ij,jk,ik->i", wanted, covariance, wanted).mean())
+
+
+def _next_run(
+    at: Setting,
+    columns: Sequence[str],
+    before: Matrix,
+    after: Matrix,
+    spreads: Vector,
+    confounded: Identifiability,
+) -> NextRun:
+    gained = np.diag(before) - np.diag(after)
+    names = [columns[i] for i in np.argsort(-gained, kind="stable")[:2] if gained[i] > 0.01]
+    pair = next((pair for pair in confounded.confounded if set(pair) & set(names)), None)
+    what = f"tells more of {' and '.join(names)}" if names else "pins the far end"
+    why = f"{what}: forecasts of 0 to 8 steps become {spreads[1]:.1%} uncertain instead of {spreads[0]:.1%}"
+    if pair:
+        why += f"; {pair[0]} and {pair[1]} cannot be told apart so far"
+    return NextRun(
+        num_steps=at.num_steps, batch_size=at.batch_size, context_tokens=at.context_tokens, why=why
+    )

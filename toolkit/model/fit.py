@@ -1,0 +1,129 @@
+"""Inspected runs to a cost model: one sub-model per (engine, model, gpu, tp_size)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from toolkit import __version__
+from toolkit.errors import UndeterminedError
+from toolkit.model.cell import Cell, GroupKey
+from toolkit.model.cells import cells_of
+from toolkit.model.cycle_time import cycle_at
+from toolkit.model.design import next_runs
+from toolkit.model.fit_cells import FitDetail, fit_cells
+from toolkit.model.fit_warnings import fit_warnings
+from toolkit.model.grouping import group_text, grouped, screened
+from toolkit.model.holdout import holdout
+from toolkit.model.identify import identifiability
+from toolkit.model.pooled_acceptance import pooled_curve, rate_convention, speculative_settings
+from toolkit.model.rows import setting_of
+from toolkit.model.term_table import terms_of
+from toolkit.schema.cost import CostModel, FittedCell, GroupModel
+from toolkit.schema.inspection import Inspection
+
+_T = TypeVar("_T")
+DRAWS = 200
+_DIGITS = 7  # significant, of every number stored
+
+
+def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS) -> CostModel:
+    """Return the cost model of the runs, the same for the same runs and seed.
+
+    UndeterminedError when not one configuration has a usable time.
+    """
+    cells, warnings = cells_of(inspection)
+    groups: list[GroupModel] = []
+    for key, members in grouped(cells).items():
+        kept, left_out = screened(members)
+        warnings += left_out
+        if kept:
+            groups.append(_group(key, kept, seed, draws))
+    if not groups:
+        reason = f": {warnings[0]}" if warnings else ""
+        raise UndeterminedError(
+            f"none of {len(inspection.runs)} runs has a configuration with a cycle time to fit{reason}; "
+            "give run folders with spans, traces or decode log lines"
+        )
+    return CostModel(
+        toolkit_version=__version__,
+        seed=seed,
+        runs=len(inspection.runs),
+        groups=tuple(groups),
+        warnings=tuple(dict.fromkeys([*inspection.warnings, *warnings])),
+    )
+
+
+def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> GroupModel:
+    detail = fit_cells(cells, seed=seed, draws=draws)
+    held_out, scale = holdout(detail)
+    fitted = replace(detail.fitted, noise=replace(detail.fitted.noise, scale=scale))
+    detail = replace(detail, fitted=fitted)
+    told = identifiability(detail.design, fitted.columns)
+    convention, convention_source = rate_convention(cells)
+    engine, model, gpu, tp_size = key
+    return GroupModel(
+        engine=engine,
+        engine_versions=tuple(sorted({cell.engine_version for cell in cells if cell.engine_version})),
+        model=model,
+        gpu=gpu,
+        tp_size=tp_size,
+        draft_tp=_most(cell.draft_tp for cell in cells if cell.num_steps > 0) or tp_size,
+        overlap_schedule=_most(cell.overlap_schedule for cell in cells),
+        columns=fitted.columns,
+        norms=_rounded(fitted.norms),
+        solution=_rounded(fitted.solution),
+        null_space=tuple(_rounded(row) for row in fitted.null),
+        vertices=tuple(_rounded(row) for row in fitted.vertices),
+        draws=tuple(_rounded(row) for row in fitted.draws),
+        terms=terms_of(detail, tp_size),
+        collectives=fitted.costs,
+        cells=_fitted_cells(detail),
+        noise=fitted.noise,
+        holdout=held_out,
+        identifiability=told,
+        next_runs=next_runs(detail, told),
+        settings=speculative_settings(cells),
+        rate_convention=convention,
+        rate_convention_source=convention_source,
+        curve=pooled_curve(cells),
+        warnings=tuple(f"{group_text(key)}: {text}" for text in fit_warnings(detail)),
+    )
+
+
+def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
+    made = []
+    for cell, floor in zip(detail.cells, detail.host_bound):
+        forecast = cycle_at(detail.fitted, setting_of(cell))
+        made.append(
+            FittedCell(
+                run=cell.run,
+                num_steps=cell.num_steps,
+                num_draft_tokens=cell.num_draft_tokens,
+                topk=cell.topk,
+                batch_size=cell.batch_size,
+                padded_batch_size=cell.padded_batch_size,
+                context_tokens=cell.context_tokens,
+                cycles=cell.cycles,
+                cycle_us=cell.cycle.us if cell.cycle else None,
+                cycle_source=cell.cycle_source,
+                host_bound=floor,
+                fitted_us=forecast.value if forecast.determined else None,
+                accept_length=cell.acceptance.accept_length if cell.acceptance else None,
+            )
+        )
+    return tuple(made)
+
+
+def _rounded(values: Iterable[float] | np.ndarray) -> tuple[float, ...]:  # type: ignore[type-arg]
+    return tuple(float(f"{value:.{_DIGITS}g}") for value in values)
+
+
+def _most(values: Iterable[_T | None]) -> _T | None:
+    """Return the value most cells have; None when none has one."""
+    counts = Counter(value for value in values if value is not None)
+    return counts.most_common(1)[0][0] if counts else None

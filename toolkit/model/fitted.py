@@ -1,0 +1,78 @@
+"""A fit as arrays: what forecasts compute with, made by `fit_cells` or read from a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.model.cell import Cell
+from toolkit.model.terms import Vector
+from toolkit.schema.cost import CollectiveCost, FittedCell, GroupModel, Noise
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """What was seen, by family: forecasts beyond it are marked."""
+
+    plain_batches: tuple[int, ...]
+    speculative_batches: tuple[int, ...]
+    steps: tuple[int, ...]
+    topks: tuple[int, ...]
+    contexts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """Coefficients in us; see `schema.cost.GroupModel` for the meaning of each array."""
+
+    engine: str | None
+    columns: tuple[str, ...]
+    norms: Vector
+    solution: Vector
+    null: Matrix
+    vertices: Matrix
+    draws: Matrix
+    costs: tuple[CollectiveCost, ...]
+    noise: Noise
+    support: Support
+    seed: int
+
+
+def fitted_of(group: GroupModel, seed: int) -> Fitted:
+    """Return the arrays of a group that was read from a file."""
+    width = len(group.columns)
+    return Fitted(
+        engine=group.engine,
+        columns=group.columns,
+        norms=np.array(group.norms),
+        solution=np.array(group.solution),
+        null=np.array(group.null_space).reshape(-1, width),
+        vertices=np.array(group.vertices).reshape(-1, width),
+        draws=np.array(group.draws).reshape(-1, width),
+        costs=group.collectives,
+        noise=group.noise,
+        support=support_of(group.cells),
+        seed=seed,
+    )
+
+
+def support_of(cells: Iterable[Cell] | Iterable[FittedCell]) -> Support:
+    """Return what the cells cover; batches are the padded ones."""
+    cells = list(cells)
+    speculative = [cell for cell in cells if cell.num_steps > 0]
+    return Support(
+        plain_batches=_values(cell.padded_batch_size for cell in cells if cell.num_steps == 0),
+        speculative_batches=_values(cell.padded_batch_size for cell in speculative),
+        steps=_values(cell.num_steps for cell in speculative),
+        topks=_values(cell.topk for cell in speculative),
+        contexts=_values(cell.context_tokens for cell in cells if cell.context_tokens),
+    )
+
+
+def _values(numbers: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(sorted({number for number in numbers if number is not None}))

@@ -1,0 +1,113 @@
+"""The formula of the cycle, as vectors over named coefficients.
+
+    plain = decode + decode_sequence B + decode_context B ctx + host_plain
+    speculative = (K-1) (draft_forward + draft_selection + draft_sequence B) + draft_extend
+                + verify + verify_token n + verify_context B ctx + sample + host,    n = B D
+
+Both engines run K-1 draft forwards and one extend per cycle. Wire time of collectives is apart
+(`collective_costs.py`). A chain ties D = K + 1, so step counts at one batch size cannot tell
+`draft_forward_us` from `verify_token_us`: see `identify.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+TOKENS_PER_CONTEXT_UNIT = 1000.0
+
+# name: what one unit of it is multiplied by
+PER = {
+    "decode_us": "plain step",
+    "decode_sequence_us": "sequence",
+    "decode_context_us": "1000 context tokens",
+    "host_plain_us": "plain step",
+    "draft_forward_us": "draft forward",
+    "draft_selection_us": "draft forward",
+    "draft_sequence_us": "draft forward, sequence",
+    "draft_branch_us": "draft forward of a tree",
+    "draft_extend_us": "cycle",
+    "verify_us": "cycle",
+    "verify_token_us": "verified token",
+    "verify_context_us": "1000 context tokens",
+    "sample_us": "cycle",
+    "host_us": "cycle",
+    "host_cycle_us": "cycle, a floor",
+    "stage_overhead_draft_us": "cycle",
+    "stage_overhead_verify_us": "cycle",
+    "stage_overhead_sample_us": "cycle",
+    "stage_overhead_draft_extend_us": "cycle",
+    "stage_overhead_decode_us": "plain step",
+}
+PHASE_TERMS = {
+    "decode": ("decode_us", "decode_sequence_us", "decode_context_us"),
+    "draft": ("draft_forward_us", "draft_selection_us", "draft_sequence_us", "draft_branch_us"),
+    "draft_extend": ("draft_extend_us",),
+    "verify": ("verify_us", "verify_token_us", "verify_context_us"),
+    "sample": ("sample_us",),
+}
+PLAIN_TERMS = (*PHASE_TERMS["decode"], "host_plain_us")
+SPECULATIVE_TERMS = (
+    *PHASE_TERMS["draft"],
+    *PHASE_TERMS["draft_extend"],
+    *PHASE_TERMS["verify"],
+    *PHASE_TERMS["sample"],
+    "host_us",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a cycle's time depends on. `num_draft_tokens` counts the root; `batch_size` is the padded one."""
+
+    num_steps: int
+    num_draft_tokens: int
+    topk: int
+    batch_size: int
+    context_tokens: int | None
+
+
+def factor(name: str, at: Setting) -> float:
+    """Return what the coefficient `name` is multiplied by in a cycle of `at`."""
+    forwards = max(at.num_steps - 1, 0)
+    context = at.batch_size * (at.context_tokens or 0) / TOKENS_PER_CONTEXT_UNIT
+    if name == "decode_sequence_us":
+        return float(at.batch_size)
+    if name in ("decode_context_us", "verify_context_us"):
+        return context
+    if name in ("draft_forward_us", "draft_selection_us"):
+        return float(forwards)
+    if name == "draft_sequence_us":
+        return float(forwards * at.batch_size)
+    if name == "draft_branch_us":
+        return float(forwards if at.topk > 1 else 0)
+    if name == "verify_token_us":
+        return float(at.batch_size * at.num_draft_tokens)
+    return 1.0
+
+
+def vector(columns: Sequence[str], names: Sequence[str], at: Setting) -> Vector:
+    """Return the factors of `names` over `columns`, zero for the others."""
+    return np.array([factor(column, at) if column in names else 0.0 for column in columns])
+
+
+def cycle_vector(columns: Sequence[str], at: Setting) -> Vector:
+    """Return the factors of the whole cycle; a host floor is no summand."""
+    return vector(columns, PLAIN_TERMS if at.num_steps == 0 else SPECULATIVE_TERMS, at)
+
+
+def phase_vector(columns: Sequence[str], phase: str, at: Setting, *, draft_holds_extend: bool) -> Vector:
+    """Return the factors of one phase. In vLLM the first draft forward is the extend."""
+    names: tuple[str, ...] = PHASE_TERMS[phase]
+    if phase == "draft" and draft_holds_extend:
+        names += PHASE_TERMS["draft_extend"]
+    return vector(columns, names, at)
+
+
+def floor_column(at: Setting) -> str | None:
+    """Return the name of the host floor under a cycle of `at`: plain decoding has none of its own."""
+    return "host_cycle_us" if at.num_steps > 0 else None

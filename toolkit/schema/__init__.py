@@ -1,0 +1,1 @@
+"""Frozen records that cross the borders between the parts; no logic, no files."""

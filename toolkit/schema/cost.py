@@ -1,0 +1,242 @@
+"""The fitted cost model (toolkit.cost-model/1) and what `toolkit model fit` reports (toolkit.fit/1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+COST_MODEL_SCHEMA = "toolkit.cost-model/1"
+FIT_SCHEMA = "toolkit.fit/1"
+CHECK_SCHEMA = "toolkit.check/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One coefficient of the cycle time. `value` is None when the data does not determine it.
+
+    `per` says what it is multiplied by; `se` is a standard error in the same unit.
+    """
+
+    name: str
+    value: float | None
+    se: float | None
+    unit: str
+    identified: bool
+    source: str
+    per: str = "cycle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldOut:
+    """Errors on configurations left out of the fit, as fractions; None when nothing could be left out."""
+
+    by: str = "configuration"
+    cells: int = 0
+    mape: float | None = None
+    p90: float | None = None
+    covered90: float | None = None
+    median_width: float | None = None
+    null_mape: float | None = None
+    null_cells: int = 0
+    mape_on_null_cells: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identifiability:
+    """Singular values of the weighted, column-scaled design in words.
+
+    `confounded` names, for every (near) null direction, the two terms that trade for each other.
+    """
+
+    rank: int
+    columns: int
+    condition: float
+    confounded: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextRun:
+    """A run that would narrow the forecasts most."""
+
+    num_steps: int
+    batch_size: int
+    context_tokens: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedCell:
+    """One configuration as the fit used it; `cycle_us` None when only its phases were usable."""
+
+    run: str
+    num_steps: int
+    num_draft_tokens: int
+    topk: int
+    batch_size: int
+    padded_batch_size: int
+    context_tokens: int | None
+    cycles: int
+    cycle_us: float | None
+    cycle_source: str | None
+    host_bound: bool
+    fitted_us: float | None
+    accept_length: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveCost:
+    """Collectives of one kind: how many per forward of their phase, and the wire time of one in us.
+
+    `measured` is False where a count was carried over from the verify forward of the same model.
+    """
+
+    phase: str
+    op: str
+    per_forward: float
+    wire_us: float
+    measured: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceCurve:
+    """Real acceptance pooled over runs: drafts kept at position j of those that could be.
+
+    `at_risk[j-1]` request-cycles had kept j-1 drafts and proposed a j-th; `kept[j-1]` of them kept
+    it. `design_effect` divides the counts: cycles of one request are alike.
+    """
+
+    at_risk: tuple[float, ...]
+    kept: tuple[float, ...]
+    design_effect: float
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeculativeSetting:
+    """A speculative setting that was run, its cycles, and the accept length it had (None: not known)."""
+
+    num_steps: int
+    num_draft_tokens: int
+    topk: int
+    cycles: int
+    accept_length: float | None = None
+    acceptance_kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """Relative errors of the fit. `scale` widens intervals until held-out configurations are covered."""
+
+    run_spread: float
+    replicate_dof: int
+    dof: int
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupModel:
+    """The sub-model of one (engine, model, gpu, tp_size).
+
+    `columns` name the coefficients; `solution` and each row of `draws` hold one value for each, in
+    us. `vertices` are the extreme non-negative solutions that reproduce the data equally well (empty
+    when there is only one). `null_space` rows span what the data leaves open, in coefficients
+    divided by `norms`. `host_cycle_us` is a floor under the speculative cycle and no summand.
+    """
+
+    engine: str | None
+    engine_versions: tuple[str, ...]
+    model: str | None
+    gpu: str | None
+    tp_size: int | None
+    draft_tp: int | None
+    overlap_schedule: bool | None
+    columns: tuple[str, ...]
+    norms: tuple[float, ...]
+    solution: tuple[float, ...]
+    null_space: tuple[tuple[float, ...], ...]
+    vertices: tuple[tuple[float, ...], ...]
+    draws: tuple[tuple[float, ...], ...]
+    terms: tuple[Term, ...]
+    collectives: tuple[CollectiveCost, ...]
+    cells: tuple[FittedCell, ...]
+    noise: Noise
+    holdout: HoldOut
+    identifiability: Identifiability
+    next_runs: tuple[NextRun, ...]
+    settings: tuple[SpeculativeSetting, ...] = ()
+    rate_convention: str | None = None
+    rate_convention_source: str | None = None
+    curve: AcceptanceCurve | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostModel:
+    """What `model fit` writes and `predict` reads."""
+
+    schema: str = COST_MODEL_SCHEMA
+    toolkit_version: str = ""
+    seed: int = 0
+    runs: int = 0
+    groups: tuple[GroupModel, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReport:
+    """One group as `model fit --json` prints it; `configurations` is a count."""
+
+    engine: str | None
+    model: str | None
+    gpu: str | None
+    tp_size: int | None
+    configurations: int
+    terms: tuple[Term, ...]
+    holdout: HoldOut
+    identifiability: Identifiability
+    next_runs: tuple[NextRun, ...]
+    run_spread: float
+    cells: tuple[FittedCell, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitReport:
+    """The object `model fit --json` prints."""
+
+    schema: str = FIT_SCHEMA
+    model: str = ""
+    runs: int = 0
+    groups: tuple[GroupReport, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedCell:
+    """Predicted against measured cycle of one configuration, in ms; `error` is predicted/measured - 1."""
+
+    run: str
+    num_steps: int
+    num_draft_tokens: int
+    topk: int
+    batch_size: int
+    context_tokens: int | None
+    measured_ms: float
+    predicted_ms: float
+    lo_ms: float
+    hi_ms: float
+    error: float
+    inside: bool
+    extrapolated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """The object `model check --json` prints."""
+
+    schema: str = CHECK_SCHEMA
+    model: str = ""
+    configurations: tuple[CheckedCell, ...] = ()
+    mape: float | None = None
+    covered90: float | None = None
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,168 @@
+"""What `toolkit inspect` says of runs (toolkit.inspect/1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+INSPECT_SCHEMA = "toolkit.inspect/1"
+Bound = Literal["host", "gpu", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A time over the cycles of one configuration, in us.
+
+    `se` is the standard error of `mean` (cycles taken in blocks, as neighbours are alike).
+    """
+
+    median: float
+    p10: float
+    p90: float
+    mean: float
+    se: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTime:
+    """A phase on one rank. `graph_us` and `stage_us` are different quantities (docs/measures.md)."""
+
+    graph_us: Spread | None = None
+    busy_us: float | None = None
+    stage_us: Spread | None = None
+    kernels: int | None = None
+    graph: bool | None = None  # replayed as a captured graph, None if not known
+    wait_us: float | None = None  # of graph_us, spent waiting in collectives for other ranks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankReport:
+    """Phases as one rank saw them."""
+
+    tp_rank: int
+    gpu_busy_fraction: float | None
+    phases: dict[str, PhaseTime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftStep:
+    """One draft forward inside the draft pass, 1-based, selection of its tokens included."""
+
+    forward: int
+    median_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveReport:
+    """All collectives of one kind in one phase of a cycle. Times in us.
+
+    `wire_us` is the shortest duration over the ranks, median over instances; None when the ranks
+    could not be matched. `wait_us_per_cycle` is what a rank spent above the wire, mean over ranks.
+    """
+
+    phase: str
+    op: str
+    algorithm: str
+    group_size: int | None
+    message_bytes: int | None
+    per_cycle: float
+    wire_us: float | None
+    wait_us_per_cycle: float | None
+    first_wait_us: float | None
+    first_wait_max_us: float | None  # of the rank that waited longest
+    matched_fraction: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceReport:
+    """Acceptance of one configuration; `accept_by_position` is unconditional (S_j)."""
+
+    accept_length: float | None
+    accept_by_position: tuple[float, ...] = ()
+    cycles: int = 0  # request-cycles counted
+    requests: int = 0
+    se: float | None = None
+    rate: float | None = None  # as the log printed it
+    rate_kind: str | None = None  # "length/tokens" or "correct/proposed", by the lines themselves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """Tokens per second: as a log or client counted it, and batch x accept length / mean cycle."""
+
+    measured: float | None = None
+    from_cycle: float | None = None
+    measured_by: str | None = None  # "log", "client" or "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One (batch size, padded batch, step count, context bin) of a run, all sources joined.
+
+    `cycle_us` never comes from a trace with stacks when another source has it; `cycle_source`
+    names where it is from. `draft_selection_us` is the mean time between draft forwards where it
+    was measured apart.
+    """
+
+    batch_size: int | None
+    padded_batch_size: int | None
+    num_steps: int | None
+    num_draft_tokens: int | None
+    topk: int | None
+    context_tokens: int | None
+    cycles: int
+    sources: tuple[str, ...]
+    cycle_us: Spread | None
+    cycle_source: str | None  # "spans", "trace", "log", "client", "table"
+    ranks: tuple[RankReport, ...] = ()
+    draft_steps: tuple[DraftStep, ...] = ()
+    draft_steps_source: str | None = None
+    collectives: tuple[CollectiveReport, ...] = ()
+    bound: Bound = "unknown"
+    acceptance: AcceptanceReport | None = None
+    throughput: Throughput = field(default_factory=Throughput)
+    unattributed_fraction: float | None = None
+    trace_inflation: float | None = None  # traced cycle over untraced cycle
+    row: int | None = None  # of the table it was read from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthCheck:
+    """One check of a run; `ok` None means that the data cannot tell."""
+
+    check: str
+    ok: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """Everything `inspect` found in one run."""
+
+    run: str
+    engine: str | None
+    engine_version: str | None
+    model: str | None
+    gpu: str | None
+    tp_size: int | None
+    draft_tp: int | None
+    num_steps: int | None
+    topk: int | None
+    num_draft_tokens: int | None
+    sources: tuple[str, ...]
+    acceptance_kind: str | None
+    overlap_schedule: bool | None
+    with_stack: bool | None
+    configurations: tuple[Configuration, ...]
+    health: tuple[HealthCheck, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """The object `inspect --json` prints."""
+
+    runs: tuple[RunReport, ...]
+    warnings: tuple[str, ...] = ()
+    schema: str = INSPECT_SCHEMA
