@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from toolkit.errors import BadInputError
 from toolkit.ingest.measurements import is_measurement_table, read_measurements
 from toolkit.schema.measurement import Measurement
 
-HEADER = "sweep,engine,hardware,target,draft,num_steps,topk,num_draft_tokens,batch_size,accept_length,tok_s,cycle_ms,notes"
+HEADER = (
+    "sweep,engine,hardware,target,draft,num_steps,topk,num_draft_tokens,batch_size,"
+    "accept_length,tok_s,cycle_ms,notes"
+)
 GOOD = "S1,SGLang,H200,Llama,EAGLE3,3,1,4,8,2.5,1000,20.0,a note"
 
 
@@ -105,8 +109,6 @@ def test_an_empty_table_is_damage(tmp_path: Path) -> None:
 
 @given(st.lists(st.lists(st.text(max_size=6) | st.floats().map(str), max_size=14), max_size=4))
 def test_any_rows_are_rows_or_sentences(cells: list[list[str]]) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         lines = [",".join(row).replace("\ud800", "") for row in cells]
         path = Path(folder) / "measurements.csv"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,6 @@ def test_a_missing_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
     )
 )
 def test_any_object_is_a_run_or_one_sentence(keys: dict[str, object]) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         try:
             info = read_run_info(run_file(Path(folder), **keys))

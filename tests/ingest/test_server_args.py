@@ -10,21 +10,25 @@ from toolkit.ingest.server_args import read_server_args
 from toolkit.ingest.server_notes import ServerNotes
 
 SGLANG = (
-    "[2026-11-29 21:22:42] server_args=ServerArgs(model_path='models/target', model_loader_extra_config='{}', "
-    "json_model_override_args='{\"a\": [1, 2]}', disable_overlap_schedule=False, tp_size=2, api_key='sk-abc', port=30000, "
+    "[2026-11-29 21:22:42] server_args=ServerArgs(model_path='models/target', "
+    "model_loader_extra_config='{}', "
+    "json_model_override_args='{\"a\": [1, 2]}', disable_overlap_schedule=False, "
+    "tp_size=2, api_key='sk-abc', port=30000, "
     "allowed=['a', 'b)'], config=GraphConfig(decode=PhaseConfig(backend='full', sizes=[1, 2])), "
     "attention_backend='triton', decode_attention_backend=None, speculative_algorithm='EAGLE3', "
     "speculative_draft_model_path='models/draft', speculative_num_steps=3, speculative_eagle_topk=1, "
     "speculative_num_draft_tokens=4, speculative_adaptive=False, cuda_graph_max_bs_decode=8, odd='it\\'s, (')"
 )
 VLLM_ENGINE = (
-    "(EngineCore_DP0 pid=774560) INFO 10-30 14:20:52 [core.py:93] Initializing a V1 LLM engine (v0.22.0) with config: "
+    "(EngineCore_DP0 pid=774560) INFO 10-30 14:20:52 [core.py:93] "
+    "Initializing a V1 LLM engine (v0.22.0) with config: "
     "model='meta-llama/Llama-3.1-8B-Instruct', speculative_config=SpeculativeConfig(method='eagle3', "
     "model='draft/eagle3', num_spec_tokens=3), tokenizer='t', tokenizer_mode=auto, dtype=torch.bfloat16, "
     "tensor_parallel_size=2, compilation_config={'mode': <CompilationMode.NONE: 0>, 'sizes': [1, 2]}"
 )
 VLLM_ARGS = (
-    "(APIServer pid=1) INFO 05-01 16:50:31 [utils.py:233] non-default args: {'model_tag': 'm', 'api_key': ['sk-abc'], "
+    "(APIServer pid=1) INFO 05-01 16:50:31 [utils.py:233] "
+    "non-default args: {'model_tag': 'm', 'api_key': ['sk-abc'], "
     "'model': 'm', 'hf_token': 'hf_xyz', 'max_num_batched_tokens': 16384, 'tensor_parallel_size': 4, "
     "'speculative_config': {'method': 'mtp', 'num_speculative_tokens': 1}}"
 )
@@ -55,8 +59,8 @@ def test_steps_that_adapt_are_not_known() -> None:
 
 
 def test_a_chain_without_its_width_verifies_one_more_token_than_steps() -> None:
-    line = "server_args=ServerArgs(speculative_algorithm='EAGLE', speculative_num_steps=5, speculative_eagle_topk=1, "
-    info = read_server_args(line + "speculative_num_draft_tokens=None)")
+    line = "server_args=ServerArgs(speculative_algorithm='EAGLE', speculative_num_steps=5, "
+    info = read_server_args(line + "speculative_eagle_topk=1, speculative_num_draft_tokens=None)")
     assert info is not None and info.num_draft_tokens == 6
 
 

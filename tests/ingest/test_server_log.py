@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,19 +25,21 @@ PUBLISHED = [
     if line.strip() and not line.startswith("#")
 ]
 DECODE = (
-    "[2025-10-22 10:27:57 TP0] Decode batch. #running-req: 12, #token: 108, token usage: 0.00, accept len: 2.17, "
+    "[2025-10-22 10:27:57 TP0] Decode batch. #running-req: 12, #token: 108, token usage: 0.00, "
+    "accept len: 2.17, "
     "accept rate: 0.54, cuda graph: True, gen throughput (token/s): 178.86, #queue-req: 34, "
 )
 SPEC = (
-    "(APIServer pid=1) INFO 09-04 11:01:16 [metrics.py:125] SpecDecoding metrics: Mean acceptance length: 2.37, "
+    "(APIServer pid=1) INFO 09-04 11:01:16 [metrics.py:125] SpecDecoding metrics: "
+    "Mean acceptance length: 2.37, "
     "Current speculative depth: 3, Accepted throughput: 77.90 tokens/s, Drafted throughput: 113.40 tokens/s, "
     "Accepted: 779 tokens, Drafted: 1134 tokens, Per-position acceptance rate: 0.854, 0.316, 0.200, "
     "Avg Draft acceptance rate: 45.7%"
 )
 STATISTICS = (
-    "(EngineCore_DP1 pid=7) INFO 02-03 19:11:07 [loggers.py:72] Engine 001: Avg prompt throughput: 108.0 tokens/s, "
-    "Avg generation throughput: 138.7 tokens/s, Running: 128 reqs, Waiting: 0 reqs, GPU KV cache usage: 19.8%, "
-    "Prefix cache hit rate: 12.0%"
+    "(EngineCore_DP1 pid=7) INFO 02-03 19:11:07 [loggers.py:72] Engine 001: "
+    "Avg prompt throughput: 108.0 tokens/s, Avg generation throughput: 138.7 tokens/s, "
+    "Running: 128 reqs, Waiting: 0 reqs, GPU KV cache usage: 19.8%, Prefix cache hit rate: 12.0%"
 )
 WHOLE = [*PUBLISHED, DECODE, SPEC, STATISTICS]
 # What a cut may not falsify; queued_req closes a line, where one number cannot be told from its start.
@@ -62,7 +65,7 @@ def reading(line: str) -> LogLine:
     return dataclasses.replace(read_log_line(line), timestamp=None, ranks=Ranks(), engine=None)
 
 
-@pytest.mark.parametrize(("line", "expected"), zip(PUBLISHED, EXPECTED, strict=True))
+@pytest.mark.parametrize(("line", "expected"), list(zip(PUBLISHED, EXPECTED, strict=True)))
 def test_every_published_line_is_read_as_people_read_it(line: str, expected: dict[str, object]) -> None:
     open_readings = [*expected.get("uncertain_fields", []), "uncertain", "uncertain_fields"]  # type: ignore[misc]
     settled = {key: value for key, value in expected.items() if key not in open_readings}
@@ -88,13 +91,17 @@ def test_a_cut_line_gives_what_the_whole_one_gives_or_nothing(line: str) -> None
             assert getattr(cut.ranks, name) in (None, getattr(whole.ranks, name)), (name, line[:end])
 
 
-@pytest.mark.parametrize("line", [DECODE, SPEC, STATISTICS])
-def test_a_line_cut_before_its_last_field_is_truncated(line: str) -> None:
-    head = line.index("batch" if line is DECODE else "metrics" if line is SPEC else "Engine") + 10
-    last = line.index(
-        "gen throughput" if line is DECODE else "Avg Draft" if line is SPEC else "Running: 128 reqs"
-    )
-    assert all(read_log_line(line[:end]).truncated for end in range(head, last))
+@pytest.mark.parametrize(
+    ("line", "head", "last"),
+    [
+        (DECODE, "Decode batch", "gen throughput"),
+        (SPEC, "SpecDecoding metrics", "Avg Draft"),
+        (STATISTICS, "Avg prompt throughput", "Running: 128 reqs"),
+    ],
+)
+def test_a_line_cut_before_its_last_field_is_truncated(line: str, head: str, last: str) -> None:
+    ends = range(line.index(head) + len(head), line.index(last))
+    assert not [line[:end] for end in ends if not read_log_line(line[:end]).truncated]
     assert not read_log_line(line).truncated
 
 
@@ -132,44 +139,14 @@ def test_random_text_is_some_line(text: str) -> None:
     assert read_log_line(text).kind in ("decode", "prefill", "spec_metrics", "other")
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                "Decode batch",
-                ". ",
-                ", ",
-                "#running-req",
-                ": ",
-                "9" * 30,
-                "1.5",
-                "[",
-                "]",
-                "(",
-                "accept len",
-                "\x1b[",
-            ]
-            + [
-                "SpecDecoding metrics: ",
-                "Mean acceptance length",
-                "Per-position acceptance rate",
-                "...",
-                "…",
-                "%",
-            ]
-            + [
-                "Engine 000: ",
-                "Running",
-                "draft acceptance = ",
-                "MTP Stats",
-                "acceptance_rate=",
-                "12:34:56",
-                " TP0]",
-            ]
-        ),
-        max_size=30,
-    )
-)
+WORDS = [
+    *("Decode batch", ". ", ", ", "#running-req", ": ", "9" * 30, "1.5", "[", "]", "(", "accept len", "..."),
+    *("SpecDecoding metrics: ", "Mean acceptance length", "Per-position acceptance rate", "Engine 000: "),
+    *("Running", "draft acceptance = ", "MTP Stats", "acceptance_rate=", "12:34:56", "\x1b[", "%", " TP0]"),
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=30))
 def test_known_words_in_any_order_are_some_line(parts: list[str]) -> None:
     found = read_log_line("".join(parts))
     assert found.accept_rate is None or found.accept_rate >= 0
@@ -217,6 +194,39 @@ def test_both_parts_of_a_wrapped_line_are_truncated_and_say_what_they_hold() -> 
     assert (second.kind, second.graph, second.tok_s, second.truncated) == ("decode", True, 656.23, True)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "| {} |",
+        "Oct 22 10:27:57 host sglang[123]: {}",
+        '{{"log":"{}\\n","stream":"stderr","time":"2025-10-22T10:27:57.123456789Z"}}',
+        "2025-10-22T10:27:57.123456789Z stderr F {}",
+        "`{}`",
+    ],
+)
+def test_a_line_wrapped_by_a_container_or_a_document_is_whole(line: str) -> None:
+    assert read_log_line(line.format(DECODE)) == read_log_line(DECODE)
+
+
+def test_a_line_shortened_by_dots_says_what_is_left_and_that_it_is_cut() -> None:
+    found = read_log_line(
+        "Decode batch. #running-req: 3, ... accept len: 2.17, accept rate: 0.5..., cuda graph: True"
+    )
+    assert (found.running_req, found.accept_length, found.accept_rate) == (3, 2.17, None)
+    assert found.truncated
+
+
+def test_a_request_that_quotes_a_log_is_no_measurement() -> None:
+    line = (
+        "Receive: obj=GenerateReqInput(text='Decode batch. #running-req: 1, gen throughput (token/s): 1.00')"
+    )
+    assert read_log_line(line).kind == "other"
+
+
+def test_thousands_are_not_cut_at_their_comma() -> None:
+    assert read_log_line(DECODE.replace("178.86", "1,178.86")).tok_s == 1178.86
+
+
 def test_of_two_glued_decode_lines_the_first_is_read() -> None:
     found = read_log_line(DECODE.rstrip(", ") + DECODE.replace("12", "99").replace("2.17", "5.00"))
     assert (found.running_req, found.accept_length, found.queued_req) == (12, 2.17, 34)
@@ -230,8 +240,8 @@ def test_a_spec_metrics_line_gives_its_window_of_drafts() -> None:
 
 
 def test_a_list_of_position_rates_that_misses_its_end_is_not_given() -> None:
-    whole = "SpecDecoding metrics: Draft acceptance rate: 38.8%, Mean acceptance length: 2.16, Accepted: 150 tokens, "
-    whole += "Drafted: 387 tokens, Per-position acceptance rate: 0.543, 0.357, 0.264"
+    whole = "SpecDecoding metrics: Draft acceptance rate: 38.8%, Mean acceptance length: 2.16, "
+    whole += "Accepted: 150 tokens, Drafted: 387 tokens, Per-position acceptance rate: 0.543, 0.357, 0.264"
     assert read_log_line(whole).accept_by_position == (0.543, 0.357, 0.264)
     cut = read_log_line(whole.removesuffix(", 0.264"))
     assert (cut.accept_by_position, cut.truncated) == ((), True)
@@ -350,8 +360,6 @@ def test_lines_of_two_engines_in_one_file_are_refused(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_some_log_or_one_sentence(raw: bytes) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.log"
         path.write_bytes(raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -84,13 +85,12 @@ def settle_convention(
     One line is often ambiguous where all of them together are not. With `num_draft_tokens` known the
     lines must agree with it; when they fit only another width, `note` says so.
     """
-    counts: dict[Fit, int] = {}
+    counts: Counter[Fit] = Counter()
     total = 0
-    for length, rate in lines:
+    for (length, rate), alike in Counter(lines).items():
         fits = conventions_of(length, rate)
-        total += bool(fits)
-        for fit in fits:
-            counts[fit] = counts.get(fit, 0) + 1
+        total += alike if fits else 0
+        counts.update(dict.fromkeys(fits, alike))
     needed = total if total < _ENOUGH_LINES else math.ceil(_MOST * total)
     shared = {fit: count for fit, count in counts.items() if count >= needed}
     best = _leading(shared)

@@ -98,7 +98,8 @@ def _cycle(
         extend = _extend(after)
         if extend:
             phases["draft_extend"] = _phase("draft_extend", [extend])
-        sample = _sample(launches, markers, target, after[0] if after else None)
+        stop = forwards[end].first if end < len(forwards) else len(launches)
+        sample = _sample(launches, markers, target, after[0] if after else None, stop)
         if sample:
             phases["sample"] = sample
     disturbed = any(forward.label == "prefill" for forward in after)
@@ -142,14 +143,14 @@ def _extend(after: Sequence[Forward]) -> Forward | None:
 
 
 def _sample(
-    launches: Sequence[Launch], markers: Sequence[Marker], target: Forward, following: Forward | None
+    launches: Sequence[Launch], markers: Sequence[Marker], target: Forward, following: Forward | None, stop: int
 ) -> Phase | None:
     """Return sampling and acceptance: single kernels after the target's forward.
 
     They end where the engine enters its extend; without that range, at the last kernel that samples
-    or accepts.
+    or accepts, and in any case before the next forward (position `stop` if there is none in the cycle).
     """
-    end = following.first if following else len(launches)
+    end = following.first if following else stop
     between = range(target.last + 1, end)
     entered = next((p for p in between if launches[p].meaning and launches[p].range_id != target.range_id), None)
     if entered is None and following and following.label in ("draft_extend", "drafting"):

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.analysis.cycles import Phase
-from toolkit.schema.trace import Kernels
+from toolkit.analysis.kernel_names import class_mask
+from toolkit.schema.trace import RankTrace
 
 _MOST_OUTSIDE = 0.25  # share of one period that may lie before the first or after the last repetition
 _SHORTEST_PERIOD = 8  # kernels; a one-layer forward has about 30
@@ -25,23 +26,38 @@ class Segments:
     covered: float
 
 
-def repeating_segments(names: NDArray[np.int32], count: int | None = None) -> Segments | None:
-    """Find the longest sequence that repeats back to back in `names` and covers nearly all of them.
+def repeating_segments(
+    names: NDArray[np.int32], count: int | None = None, choosing: NDArray[np.bool_] | None = None
+) -> Segments | None:
+    """Find the sequence that repeats back to back in `names` and covers nearly all of them.
 
-    `count` is the number of repetitions if it is known. Returns None where no period covers the
-    graph: then it holds something else than equal forwards, or kernels were lost.
-    The model's layers repeat too, so a candidate must cover the graph but for less than a quarter of
-    one period; among those the longest period is the forward, unless `count` says otherwise.
+    `count` is the number of repetitions if it is known. If not, the most repetitions are taken of
+    which each chooses a token (`choosing` marks such kernels): a model's layers repeat too, but
+    choose nothing. Returns None where no period covers the graph: then it holds something else than
+    equal forwards, or kernels were lost.
     """
     total = len(names)
     if count == 1:
         return Segments(0, total, 1, 1.0)
-    wanted = [count] if count else range(2, total // _SHORTEST_PERIOD + 1)
-    for repetitions in wanted:
+    if count is not None:
+        return _with_count(names, count)
+    for repetitions in range(total // _SHORTEST_PERIOD, 1, -1):
         found = _with_count(names, repetitions)
-        if found:
+        if found and (choosing is None or _all_choose(found, choosing)):
             return found
+    if choosing is not None and _runs(choosing) == 1:
+        return Segments(0, total, 1, 1.0)
     return None
+
+
+def _all_choose(segments: Segments, choosing: NDArray[np.bool_]) -> bool:
+    inside = choosing[segments.first : segments.first + segments.count * segments.period]
+    return bool(inside.reshape(segments.count, segments.period).any(axis=1).all())
+
+
+def _runs(mask: NDArray[np.bool_]) -> int:
+    """Return the number of unbroken runs of true values."""
+    return int(np.count_nonzero(np.diff(np.r_[False, mask].astype(np.int8)) == 1))
 
 
 def _with_count(names: NDArray[np.int32], count: int) -> Segments | None:
@@ -73,7 +89,7 @@ def _best_start(equal: NDArray[np.bool_], needed: int, outside: int) -> int:
     return int(np.argmax(scores))
 
 
-def step_durations_ns(phase: Phase, kernels: Kernels, count: int | None) -> list[int] | None:
+def step_durations_ns(phase: Phase, trace: RankTrace, count: int | None) -> list[int] | None:
     """Return the time of each draft forward of one draft pass, in ns; None where it cannot be split.
 
     A pass of several forwards launched apart gives them as they are; one graph is split by its
@@ -81,8 +97,10 @@ def step_durations_ns(phase: Phase, kernels: Kernels, count: int | None) -> list
     """
     if len(phase.forwards) > 1:
         return [forward.end_ns - forward.start_ns for forward in phase.forwards]
+    kernels = trace.kernels
     ordered = phase.kernels[np.argsort(kernels.start_ns[phase.kernels], kind="stable")]
-    segments = repeating_segments(kernels.name[ordered], count)
+    names = kernels.name[ordered]
+    segments = repeating_segments(names, count, class_mask(trace.names, names, "sampling"))
     if segments is None:
         return None
     durations = []

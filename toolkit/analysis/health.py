@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toolkit.analysis.launches import graph_launches_without_kernels
 from toolkit.analysis.trace_view import TraceView
-from toolkit.schema.inspection import Configuration, HealthCheck
+from toolkit.schema.inspection import Configuration, HealthCheck, RankReport
 from toolkit.schema.recording import Recording
 
 _CLOSE = 0.10  # throughput implied by cycle and acceptance against the one measured
@@ -25,7 +25,7 @@ def health_checks(
             _ranks(recording),
             _stacks(recording),
             _pattern(view),
-            _draft_steps(recording, cells),
+            _draft_steps(cells),
             _matched(cells),
         ]
     checks += [_lengths(cells), _throughput(cells), _spans_dropped(recording), _undamaged(recording)]
@@ -71,13 +71,13 @@ def _ranks(recording: Recording) -> HealthCheck:
 
 def _stacks(recording: Recording) -> HealthCheck:
     stacked = bool(recording.info.with_stack) or any(trace.with_stack for trace in recording.traces)
-    detail = "Python stacks off"
+    detail = "no stacks recorded"
     if stacked:
         detail = (
-            "Python stacks were on: times between graphs and waits after host gaps are inflated, "
+            "Python stacks were on in the trace: times between graphs and waits after host gaps are inflated, "
             "times inside graphs are not"
         )
-    return HealthCheck(check="python stacks off", ok=not stacked, detail=detail)
+    return HealthCheck(check="trace without Python stacks", ok=not stacked, detail=detail)
 
 
 def _pattern(view: TraceView | None) -> HealthCheck | None:
@@ -87,17 +87,19 @@ def _pattern(view: TraceView | None) -> HealthCheck | None:
     return HealthCheck(check="cycles repeat", ok=irregular is None, detail=irregular or "every phase has its usual kernels")
 
 
-def _draft_steps(recording: Recording, cells: Sequence[Configuration]) -> HealthCheck | None:
-    passes = any("draft" in rank.phases for cell in cells for rank in cell.ranks if rank.phases["draft"].kernels) if any(
-        "draft" in rank.phases for cell in cells for rank in cell.ranks
-    ) else False
-    if not passes:
+def _draft_steps(cells: Sequence[Configuration]) -> HealthCheck | None:
+    traced = [cell for cell in cells if any(_kernels_of(rank, "draft") for rank in cell.ranks)]
+    if not traced:
         return None
-    split = [cell for cell in cells if cell.draft_steps]
-    detail = "forwards x period covers the draft pass"
+    split = all(cell.draft_steps for cell in traced)
+    detail = "draft forwards x their period cover the draft pass"
     if not split:
-        detail = "no kernel sequence repeats over the draft pass, so single forwards are not given"
-    return HealthCheck(check="draft forwards cover the draft pass", ok=bool(split), detail=detail)
+        detail = "no kernel sequence repeats over the draft pass, so single draft forwards are not given"
+    return HealthCheck(check="draft forwards cover the draft pass", ok=split, detail=detail)
+
+
+def _kernels_of(rank: RankReport, phase: str) -> int | None:
+    return rank.phases[phase].kernels if phase in rank.phases else None
 
 
 def _matched(cells: Sequence[Configuration]) -> HealthCheck | None:

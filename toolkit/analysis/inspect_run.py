@@ -110,7 +110,7 @@ def _warnings(
     cells: Sequence[Configuration],
 ) -> list[str]:
     """Return the failed checks as sentences, and what the files cannot say."""
-    warnings = [f"{check.check}: {check.detail}" for check in health if check.ok is False]
+    warnings = [check.detail for check in health if check.ok is False]
     observed = _draft_tp(cells, info)
     if info.draft_tp is not None and observed is not None and observed != info.draft_tp:
         warnings.append(f"the draft runs at TP {observed} by its collectives, not at the TP {info.draft_tp} asked for")

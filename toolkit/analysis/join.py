@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from toolkit.analysis.cell_key import CellKey, agree, key_of
-from toolkit.schema.inspection import AcceptanceReport, Configuration, PhaseTime, RankReport, Throughput
+from toolkit.schema.inspection import AcceptanceReport, Bound, Configuration, PhaseTime, RankReport, Throughput
 from toolkit.units import US_PER_S
+
+T = TypeVar("T")
 
 _HOST_BOUND = 0.75  # GPU work over cycle time; below this the cycle is set by something else
 _GPU_BOUND = 0.85
@@ -61,12 +64,14 @@ def _merged(first: Configuration, second: Configuration, with_stack: bool | None
         collectives=first.collectives or second.collectives,
         acceptance=_merged_acceptance(first.acceptance, second.acceptance),
         throughput=first.throughput if first.throughput.measured else second.throughput,
-        unattributed_fraction=_either(first.unattributed_fraction, second.unattributed_fraction),
+        unattributed_fraction=_per_untraced_cycle(
+            _either(first.unattributed_fraction, second.unattributed_fraction), inflation if with_stack else None
+        ),
         trace_inflation=_either(first.trace_inflation, inflation),
     )
 
 
-def _either(first: int | float | None, second: int | float | None):  # type: ignore[no-untyped-def]
+def _either(first: T | None, second: T | None) -> T | None:
     return first if first is not None else second
 
 
@@ -78,13 +83,14 @@ def _merged_ranks(first: Configuration, second: Configuration, inflation: float 
     ranks = tuple(by_rank[number] for number in sorted(by_rank))
     if not inflation:
         return ranks
-    # work per cycle is the same with and without stacks, the cycle is not
     return tuple(
-        replace(rank, gpu_busy_fraction=min(1.0, rank.gpu_busy_fraction * inflation))
-        if rank.gpu_busy_fraction is not None
-        else rank
-        for rank in ranks
+        replace(rank, gpu_busy_fraction=_per_untraced_cycle(rank.gpu_busy_fraction, inflation)) for rank in ranks
     )
+
+
+def _per_untraced_cycle(fraction: float | None, inflation: float | None) -> float | None:
+    """Return a share of the traced cycle as one of the untraced cycle: the work is the same in both."""
+    return fraction if fraction is None or inflation is None else min(1.0, fraction * inflation)
 
 
 def _merged_rank(first: RankReport, second: RankReport) -> RankReport:
@@ -111,6 +117,8 @@ def _merged_phase(first: PhaseTime, second: PhaseTime) -> PhaseTime:
 def _merged_acceptance(first: AcceptanceReport | None, second: AcceptanceReport | None) -> AcceptanceReport | None:
     if first is None or second is None:
         return first or second
+    if second.requests and not first.requests:
+        first, second = second, first  # counters of whole requests are exact, a log rounds
     return replace(
         first,
         accept_by_position=first.accept_by_position or second.accept_by_position,
@@ -122,7 +130,23 @@ def _merged_acceptance(first: AcceptanceReport | None, second: AcceptanceReport 
 
 def _concluded(cell: Configuration, with_stack: bool | None) -> Configuration:
     """Add what follows from the joined numbers: throughput from the cycle, and what bounds the cycle."""
-    return replace(cell, throughput=_throughput(cell), bound=_bound(cell, with_stack))
+    ranks = tuple(_with_gap(rank, cell) for rank in cell.ranks)
+    return replace(cell, ranks=ranks, throughput=_throughput(cell), bound=_bound(cell, with_stack))
+
+
+def _with_gap(rank: RankReport, cell: Configuration) -> RankReport:
+    """Put the gap of the untraced cycle in place of the traced one, which a profiler inflates.
+
+    gap = cycle - spans of its phases, each quantile of the cycle less the phases' medians.
+    """
+    spans = [time.graph_us.median for name, time in rank.phases.items() if name != "gap" and time.graph_us]
+    if "gap" not in rank.phases or cell.cycle_source == "trace" or not cell.cycle_us:
+        return rank
+    cycle, inside = cell.cycle_us, sum(spans)
+    gap = replace(
+        cycle, median=cycle.median - inside, p10=cycle.p10 - inside, p90=cycle.p90 - inside, mean=cycle.mean - inside
+    )
+    return replace(rank, phases={**rank.phases, "gap": PhaseTime(graph_us=gap)})
 
 
 def _throughput(cell: Configuration) -> Throughput:
@@ -133,7 +157,7 @@ def _throughput(cell: Configuration) -> Throughput:
     return replace(cell.throughput, from_cycle=from_cycle)
 
 
-def _bound(cell: Configuration, with_stack: bool | None) -> str:
+def _bound(cell: Configuration, with_stack: bool | None) -> Bound:
     """Return what sets the cycle: GPU work (waiting for other ranks is none) over cycle time."""
     fractions = []
     for rank in cell.ranks:

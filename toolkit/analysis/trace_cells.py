@@ -97,7 +97,7 @@ def draft_step_times(
     found: list[list[list[int]]] = []
     for trace, own in zip(view.traces, cycles, strict=True):
         passes = [cycle.phases["draft"] for cycle in own if "draft" in cycle.phases]
-        split = [step_durations_ns(phase, trace.kernels, count) for phase in passes]
+        split = [step_durations_ns(phase, trace, count) for phase in passes]
         known = [steps for steps in split if steps]
         usual = usual_count([len(steps) for steps in known])
         kept = [steps for steps in known if len(steps) == usual]

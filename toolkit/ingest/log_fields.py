@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 # More than 18 digits are no count and no time, and int() refuses thousands of them.
-_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_NUMBER = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}(?![0-9])|[0-9]{1,18})(?:\.[0-9]{1,18})?")
 _WHOLE_AFTER = frozenset(" ,;%|)]}\"'\\[<\t")  # may follow a number that is all there
-_SEGMENT = re.compile(r"[^,]*,|[^,]+$")
+_COMMA = re.compile(r",(?![0-9])")  # one that does not stand inside a number
+_NOT_A_NAME = " \t.\u2026"  # dots for what was left out, in front of a name
 _ELLIPSES = ("...", "\u2026")
 
 
@@ -42,10 +43,10 @@ def number_at(text: str, start: int = 0) -> Number | None:
         return None
     end = found.end()
     if end == len(text):
-        return Number(found[0], False, True)
+        return Number(found[0].replace(",", ""), False, True)
     if text[end] not in _WHOLE_AFTER:
         return None
-    return Number(found[0], text[end] == "%", False)
+    return Number(found[0].replace(",", ""), text[end] == "%", False)
 
 
 def number_after(text: str, label: re.Pattern[str]) -> Number | None:
@@ -78,11 +79,12 @@ def comma_fields(text: str) -> tuple[dict[str, str], str]:
     """
     fields: dict[str, str] = {}
     last = ""
-    for segment in _SEGMENT.findall(text):
-        if not segment.strip(" \t,"):
+    segments = _COMMA.split(text.rstrip(" |"))
+    for place, segment in enumerate(segments, 1):
+        if not segment.strip():
             continue
-        last = segment
-        name, colon, value = segment.partition(":")
+        last = segment if place == len(segments) else segment + ","
+        name, colon, value = last.partition(":")
         if colon:
-            fields.setdefault(name.strip().lower(), value.lstrip())
+            fields.setdefault(name.lstrip(_NOT_A_NAME).rstrip().lower(), value.lstrip())
     return fields, last

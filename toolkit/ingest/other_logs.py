@@ -11,7 +11,7 @@ from toolkit.schema.log import LogLine
 _LLAMA_HEAD = re.compile(r"draft acceptance(?: rate)? ?= ?|statistics +[\w-]{1,40} ?: #")
 _LLAMA_RATE = re.compile(r"draft acceptance(?: rate)? ?= ?")
 _LLAMA_LENGTH = re.compile(r"(?:mean acceptance length|#mean acc len) ?= ?")
-_LLAMA_SPEED = re.compile(r"(?<!prompt )\beval time =")
+_LLAMA_SPEED = re.compile(r"(prompt )?\beval time =")
 _PER_SECOND = re.compile(r"([0-9]{1,9}\.[0-9]{1,6}) tokens per second")
 _MTP_HEAD = re.compile(r"MTP Stats ?:")
 _MTP_RATE = re.compile(r"acceptance_rate ?= ?")
@@ -27,9 +27,10 @@ def read_other_engine_line(line: str, line_number: int) -> LogLine | None:
         head = _MTP_HEAD.search(line)
         if head:
             return _mtp(line, head.start(), line_number)
-    if "eval time" in line and _LLAMA_SPEED.search(line):
+    timing = _LLAMA_SPEED.search(line) if "eval time" in line else None
+    if timing:
         speed = _PER_SECOND.search(line)
-        tok_s = float(speed[1]) if speed else None
+        tok_s = float(speed[1]) if speed and not timing[1] else None  # a prompt's speed is no generation
         return LogLine(engine="llama.cpp", tok_s=tok_s, truncated=speed is None, line_number=line_number)
     return None
 

@@ -97,6 +97,7 @@ def _sglang_info(arguments: dict[str, Any]) -> RunInfo:
 def _vllm_info(arguments: dict[str, Any]) -> RunInfo:
     steps, topk, width, draft = _vllm_speculation(arguments)
     scheduling = arguments.get("async_scheduling")
+    only_what_was_set = "tokenizer_mode" not in arguments  # the engine's line lists every default too
     return RunInfo(
         engine="vllm",
         model=_text(arguments, "model") or _text(arguments, "model_tag"),
@@ -107,7 +108,7 @@ def _vllm_info(arguments: dict[str, Any]) -> RunInfo:
         num_draft_tokens=width,
         overlap_schedule=scheduling if isinstance(scheduling, bool) else None,
         backend=_text(arguments, "attention_backend"),
-        flags=flag_summary(arguments, all_of_them="tokenizer_mode" not in arguments) or None,
+        flags=flag_summary(arguments, all_of_them=only_what_was_set) or None,
     )
 
 

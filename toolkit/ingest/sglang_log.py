@@ -26,6 +26,7 @@ _FIRST_FIELDS = (
     "token usage",
     "gen throughput (token/s)",
 )
+_QUOTES = re.compile(r"ReqInput\(")  # a logged request: its prompt may hold anything
 _GRAPH = {"True": True, "False": False}
 _TWO_DIGITS = ("accept len", "accept rate", "usage", "throughput (token/s)")  # printed with .2f
 
@@ -35,6 +36,8 @@ def read_sglang_line(line: str, line_number: int) -> LogLine | None:
     if "batch" not in line and "token/s" not in line and "accept len" not in line:
         return None
     head = _HEAD.search(line)
+    if head and _QUOTES.search(line, 0, head.start()):
+        return None
     if head is None:
         cut = _CUT_IN_HEAD.search(line)
         if cut:

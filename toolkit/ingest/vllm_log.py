@@ -11,7 +11,7 @@ from toolkit.schema.log import LogLine
 _V1_HEAD = re.compile(r"SpecDecoding metrics ?:?")
 _V0_HEAD = re.compile(r"Speculative metrics ?:")
 _ENGINE_HEAD = re.compile(
-    r"(?:Engine [0-9]{1,6}|(?:[0-9]{1,6} )?Engines Aggregated) ?:|Avg prompt throughput ?:"
+    r"(?:Engine [0-9]{1,6}|(?:[0-9]{1,6} )?Engines Aggregated) ?:|Avg (?:prompt|generation) throughput ?:"
 )
 _HEADLESS = re.compile(
     r"Mean acceptance length ?:|(?:Avg )?Draft acceptance rate ?:|Per-position acceptance rate ?:"

@@ -100,9 +100,17 @@ def _cycle(columns: Sequence[str], factors: Vector, wire: float, at: Setting, po
 def _closed(
     fitted: Fitted, at: Setting, factors: Vector, wire: float, marks: tuple[str, ...], form: float
 ) -> CycleForecast:
-    value = float(_cycle(fitted.columns, factors, wire, at, fitted.solution[None, :])[0])
-    drawn = _cycle(fitted.columns, factors, wire, at, fitted.draws)
-    expected, new_run = _with_errors(fitted, at, value, np.log(np.maximum(drawn, 1e-9) / value), form)
+    if len(fitted.vertices) and _open_share(fitted, factors) > _DETERMINED:
+        # open, but in too narrow a range to matter: the refits of one solution say little of it
+        ends = _ends(fitted, factors, wire, at)
+        value = float(np.sqrt(ends[0] * ends[1]))
+        rng = np.random.default_rng([fitted.seed, 4])
+        logs = fitted.noise.run_spread * rng.standard_normal(len(fitted.draws))
+    else:
+        value = float(_cycle(fitted.columns, factors, wire, at, fitted.solution[None, :])[0])
+        drawn = _cycle(fitted.columns, factors, wire, at, fitted.draws)
+        logs = np.log(np.maximum(drawn, 1e-9) / value)
+    expected, new_run = _with_errors(fitted, at, value, logs, form)
     lo, hi = np.quantile(new_run, [0.05, 0.95])
     return CycleForecast(
         value=value,
@@ -138,7 +146,8 @@ def _open(
     expected, new_run = _with_errors(fitted, at, value, inside - np.log(value), form)
     # between plain decoding and the steps seen the range itself holds every shape the cycle can have
     bracketed = at.num_steps < max(fitted.support.steps, default=0) and len(fitted.support.plain_batches)
-    edge = np.exp(_NORMAL_95 * fitted.noise.scale * np.hypot(FORM_INSIDE if bracketed else form, fitted.noise.run_spread))
+    error = np.hypot(FORM_INSIDE if bracketed else form, fitted.noise.run_spread)
+    edge = np.exp(_NORMAL_95 * fitted.noise.scale * error)
     return CycleForecast(
         value=value,
         lo=float(ends[0] / edge),

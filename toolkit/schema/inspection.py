@@ -163,6 +163,6 @@ class RunReport:
 class Inspection:
     """The object `inspect --json` prints."""
 
-    runs: tuple[RunReport, ...]
-    warnings: tuple[str, ...] = ()
     schema: str = INSPECT_SCHEMA
+    warnings: tuple[str, ...] = ()
+    runs: tuple[RunReport, ...]

@@ -1,0 +1,58 @@
+"""What `predict --emit` writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from toolkit.errors import UndeterminedError
+from toolkit.forecast.group_choice import chosen_group
+from toolkit.ingest.model_file import write_new_text
+from toolkit.recommend.answer import predict
+from toolkit.report.engine_flags import (
+    adaptive_flags,
+    adaptive_text,
+    recommended_candidate,
+    sglang_flags_text,
+    vllm_text,
+)
+from toolkit.schema.cost import CostModel
+from toolkit.schema.forecast import Forecast, Question
+
+
+def write_emitted(
+    emit: tuple[str, Path], model: CostModel, question: Question, forecast: Forecast, *, overwrite: bool
+) -> str:
+    """Write the file and return a sentence about it."""
+    form, path = emit
+    if form == "sglang-adaptive":
+        schedule = _schedule(model, question)
+        write_new_text(path, adaptive_text(schedule), overwrite=overwrite)
+        return f"toolkit: wrote {path}; start SGLang with {adaptive_flags(schedule, str(path))}"
+    candidate = recommended_candidate(forecast)
+    text = sglang_flags_text(candidate) if form == "sglang-flags" else vllm_text(candidate)
+    write_new_text(path, text, overwrite=overwrite)
+    return f"toolkit: wrote {path}"
+
+
+def _schedule(model: CostModel, question: Question) -> list[tuple[int, int]]:
+    """Return the step count for each batch size that was measured, where the answer is determined.
+
+    The engine's schedule speaks of chains only.
+    """
+    group = chosen_group(
+        model, engine=question.engine, model_name=question.model_name, tp_size=question.tp_size
+    )
+    schedule = []
+    for batch in sorted({cell.padded_batch_size for cell in group.cells}):
+        try:
+            answer = predict(model, replace(question, batch_size=batch, topk=1, scenarios=None))
+        except UndeterminedError:
+            continue
+        if answer.recommendation.candidate is not None:
+            schedule.append((batch, answer.candidates[answer.recommendation.candidate].num_steps))
+    if not schedule:
+        raise UndeterminedError("no measured batch size has a determined answer, so there is no schedule to write")
+    return schedule
+
+

@@ -1,0 +1,52 @@
+"""`toolkit inspect`: where a cycle's time goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolkit.errors import UsageError
+
+
+@click.command("inspect")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (toolkit.inspect/1).")
+@click.option("--lines", is_flag=True, help="Print what each line of one server log says, a JSON object a line.")
+def inspect_command(paths: tuple[Path, ...], as_json: bool, lines: bool) -> None:
+    """Show where the time of a decode cycle goes.
+
+    PATH is a run folder, a folder of run folders, or single files: torch profiler traces (one a
+    rank), server logs, spans, client.json, measurements.csv.
+
+    \b
+    toolkit inspect traces/2026-11-29-sglang-llama8b-dummy-tp2-k3-b1
+    toolkit inspect server.log --lines
+    """
+    if lines:
+        _print_lines(paths)
+        return
+    from toolkit.api import inspect_paths
+
+    inspection = inspect_paths(paths)
+    for warning in inspection.warnings:
+        click.echo(f"toolkit: warning: {warning}", err=True)
+    if as_json:
+        from toolkit.report.json_text import json_text
+
+        click.echo(json_text(inspection))
+    else:
+        from toolkit.report.inspect_text import inspection_text
+
+        click.echo(inspection_text(inspection))
+
+
+def _print_lines(paths: tuple[Path, ...]) -> None:
+    """Print the lines of one log as JSON objects."""
+    from toolkit.api import read_log_lines
+    from toolkit.report.json_text import json_text
+
+    if len(paths) != 1 or paths[0].is_dir():
+        raise UsageError("--lines reads one server log; give the path of the log file alone")
+    for line in read_log_lines(paths[0]):
+        click.echo(json_text(line))

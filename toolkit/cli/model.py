@@ -1,0 +1,80 @@
+"""`toolkit model`: fit the cost model, check it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group("model")
+def model_command() -> None:
+    """Fit the cost model of a server's cycles, or check it.
+
+    \b
+    toolkit model fit traces/ -o cost-model.json
+    toolkit model check cost-model.json traces/new-run
+    """
+
+
+@model_command.command("fit")
+@_PATHS
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("cost-model.json"),
+    show_default=True,
+    help="Where the model goes.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an existing model.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the resampling behind the intervals.")
+@_JSON
+def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: int, as_json: bool) -> None:
+    """Fit the cost model to run folders, traces, logs or measurements.csv.
+
+    \b
+    toolkit model fit traces/ -o cost-model.json
+    """
+    from toolkit.api import inspect_paths
+    from toolkit.ingest.model_file import refuse_existing, write_cost_model
+    from toolkit.model.fit import fit_cost_model
+    from toolkit.model.fit_report import fit_report
+    from toolkit.report.fit_text import fit_text
+    from toolkit.report.json_text import json_text
+
+    refuse_existing(output, overwrite=overwrite)
+    model = fit_cost_model(inspect_paths(paths), seed=seed)
+    write_cost_model(output, model, overwrite=overwrite)
+    report = fit_report(model, str(output))
+    _warn(report.warnings)
+    click.echo(json_text(report) if as_json else fit_text(report))
+
+
+@model_command.command("check")
+@click.argument("model_path", type=click.Path(path_type=Path), metavar="MODEL")
+@_PATHS
+@_JSON
+def check_command(model_path: Path, paths: tuple[Path, ...], as_json: bool) -> None:
+    """Compare predicted with measured cycles on runs that the fit never saw.
+
+    \b
+    toolkit model check cost-model.json traces/new-run
+    """
+    from toolkit.api import inspect_paths
+    from toolkit.ingest.model_file import read_cost_model
+    from toolkit.model.check import check_model
+    from toolkit.report.fit_text import check_text
+    from toolkit.report.json_text import json_text
+
+    report = check_model(read_cost_model(model_path), inspect_paths(paths), str(model_path))
+    _warn(report.warnings)
+    click.echo(json_text(report) if as_json else check_text(report))
+
+
+def _warn(sentences: tuple[str, ...]) -> None:
+    for sentence in sentences:
+        click.echo(f"toolkit: warning: {sentence}", err=True)

@@ -1,0 +1,136 @@
+"""The draft on fewer or more GPUs: what it could gain at most, and what an engine can be set to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.forecast.candidates import Drawn, Forecaster, drawn_from
+from toolkit.forecast.flags import draft_tp_limits
+from toolkit.model.cycle_time import CycleForecast, cycle_at
+from toolkit.model.parts import CycleParts, parts_at
+from toolkit.model.terms import Setting, Vector
+from toolkit.schema.forecast import DraftTpAnswer
+
+_WIDE = 0.05  # a draft share known to within this is known
+_EDGE = 0.05  # of a range: run spread and model error at its ends
+
+
+def draft_tp_candidates(
+    forecaster: Forecaster, settings: Sequence[Setting], sizes: Sequence[int], batch_size: int
+) -> list[Drawn]:
+    """Return a candidate for each speculative setting at each draft TP that was not measured.
+
+    Compute shrinks or grows by at most the ratio of GPUs, and by nothing at least: weights shard,
+    launches do not. Collectives vanish on one GPU; on fewer or more they lie between nothing, what
+    they are, and their ratio.
+    """
+    measured = forecaster.group.draft_tp
+    if measured is None:
+        return []
+    made = []
+    for size in sizes:
+        for at in settings:
+            if size == measured or at.num_steps == 0:
+                continue
+            before = cycle_at(forecaster.fitted, at, forecaster.costs)
+            if before.value is None:
+                continue
+            cycle = _elsewhere(parts_at(forecaster.fitted, at, forecaster.costs), measured, size, before)
+            made.append(drawn_from(forecaster, at, batch_size, cycle, draft_tp=size))
+    return made
+
+
+def _elsewhere(parts: CycleParts, measured: int, size: int, before: CycleForecast) -> CycleForecast:
+    ratio = measured / size
+    least = parts.draft * min(ratio, 1.0)
+    most = parts.draft * max(ratio, 1.0)
+    if size == 1:
+        wires = (0.0, 0.0)
+    elif size < measured:
+        wires = (0.0, parts.draft_wire)
+    else:
+        wires = (parts.draft_wire, parts.draft_wire * size / measured)
+    if not parts.draft_collectives and size < measured:
+        least = np.zeros_like(parts.draft)  # its collectives were not told from its compute
+    lo = float(parts.with_draft(least, wires[0]).min()) * (1 - _EDGE)
+    hi = float(parts.with_draft(most, wires[1]).max()) * (1 + _EDGE)
+    value = float(np.sqrt(lo * hi))
+    place = np.linspace(0.0, 1.0, len(before.expected)) if before.expected is not None else np.zeros(1)
+    drawn = np.exp(np.log(lo) + place * np.log(hi / lo))
+    return CycleForecast(
+        value=value,
+        lo=lo,
+        hi=hi,
+        expected=drawn,
+        new_run=drawn,
+        determined=False,
+        extrapolated=(*before.extrapolated, f"draft TP {size} was not measured"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shares:
+    low: float
+    high: float
+    most_gain: float
+
+
+def _shares(parts: CycleParts) -> _Shares:
+    shares = (parts.draft + parts.draft_wire) / np.maximum(parts.cycle, 1e-9)
+    gains = parts.total / parts.with_draft(0.0, 0.0) - 1
+    return _Shares(low=float(shares.min()), high=float(shares.max()), most_gain=float(gains.max()))
+
+
+def draft_tp_answer(
+    forecaster: Forecaster, at: Setting | None, wanted: Sequence[int], verify_share: float | None
+) -> DraftTpAnswer:
+    """Return the measured draft TP unless something is known to beat it, with the most it could gain."""
+    group = forecaster.group
+    measured = group.draft_tp
+    limits = draft_tp_limits(group.engine)
+    if at is None or cycle_at(forecaster.fitted, at, forecaster.costs).value is None:
+        why = "no speculative cycle is known here, so nothing can be said of the draft's share of it"
+        return DraftTpAnswer(recommendation=measured, break_even_allreduce_us=None, why=why)
+    parts = parts_at(forecaster.fitted, at, forecaster.costs)
+    shares = _shares(parts)
+    free = f"even a free draft gains at most {_percent(shares.most_gain)}"
+    if verify_share is not None:
+        why = f"with verify at {verify_share:.0%} of the cycle {free}, whatever its TP"
+    elif shares.high - shares.low > _WIDE:
+        why = (
+            f"the runs leave the draft anywhere from {shares.low:.0%} to {shares.high:.0%} of a cycle of "
+            f"{at.num_steps} steps, so whether another TP pays cannot be told; a traced run or --verify-share settles it"
+        )
+    else:
+        why = f"the draft is {shares.high:.0%} of a cycle of {at.num_steps} steps, so {free}"
+    kept = f"the draft stays at TP{measured}" if measured else "the draft stays where it is"
+    if measured != 1 or any(size != 1 for size in wanted):
+        why = f"{why}; {kept}: {limits}"
+    return DraftTpAnswer(
+        recommendation=measured,
+        break_even_allreduce_us=_break_even(parts, measured),
+        why=why,
+        draft_share=shares.high if shares.high - shares.low <= _WIDE or verify_share is not None else None,
+        most_gain=shares.most_gain,
+    )
+
+
+def _percent(share: float) -> str:
+    return f"about {share:.0%}" if share >= 0.005 else "nothing (the host sets the cycle)"
+
+
+def _break_even(parts: CycleParts, measured: int | None) -> float | None:
+    """Return the all-reduce time above which one GPU surely beats `measured` for the draft, in us.
+
+    On one GPU its compute takes at most `measured` times as long and its collectives are gone:
+    (g - 1) compute = collectives x all-reduce.
+    """
+    if not measured or measured < 2 or not parts.draft_collectives or float(np.ptp(parts.draft)) > _WIDE * float(
+        parts.draft.max()
+    ):
+        return None
+    compute: Vector = parts.draft
+    return float((measured - 1) * compute.mean() / parts.draft_collectives)

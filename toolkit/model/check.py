@@ -1,0 +1,73 @@
+"""A model against runs the fit never saw."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from toolkit.errors import UndeterminedError
+from toolkit.model.cell import Cell
+from toolkit.model.cells import cells_of
+from toolkit.model.cycle_time import cycle_at
+from toolkit.model.fitted import Fitted, fitted_of
+from toolkit.model.grouping import group_text
+from toolkit.model.rows import setting_of
+from toolkit.schema.cost import CheckedCell, CheckReport, CostModel
+from toolkit.schema.inspection import Inspection
+from toolkit.units import ms_from_us
+
+
+def check_model(model: CostModel, inspection: Inspection, path: str) -> CheckReport:
+    """Return predicted against measured cycles; `path` names the model.
+
+    UndeterminedError when not one measured cycle belongs to a fitted group and is determined.
+    """
+    cells, warnings = cells_of(inspection)
+    groups = {(group.engine, group.model, group.gpu, group.tp_size): group for group in model.groups}
+    checked: list[CheckedCell] = []
+    for cell in cells:
+        if cell.cycle is None:
+            warnings.append(f"{cell.run}: {cell.setting_text} has no cycle time to compare with")
+            continue
+        group = groups.get(cell.key)
+        if group is None:
+            warnings.append(f"{cell.run}: the model holds no group {group_text(cell.key)}")
+            continue
+        made = _checked(cell, fitted_of(group, model.seed))
+        if made is None:
+            warnings.append(f"{cell.run}: {cell.setting_text} is not determined by the fitted runs")
+        else:
+            checked.append(made)
+    if not checked:
+        raise UndeterminedError(
+            f"no measured cycle of these runs can be compared with {path}"
+            f"{': ' + warnings[0] if warnings else ''}; give runs of a group that it holds"
+        )
+    return CheckReport(
+        model=path,
+        configurations=tuple(checked),
+        mape=fmean(abs(cell.error) for cell in checked),
+        covered90=fmean(cell.inside for cell in checked),
+        warnings=tuple(dict.fromkeys([*inspection.warnings, *warnings])),
+    )
+
+
+def _checked(cell: Cell, fitted: Fitted) -> CheckedCell | None:
+    forecast = cycle_at(fitted, setting_of(cell))
+    value, lo, hi = forecast.value, forecast.lo, forecast.hi
+    if cell.cycle is None or not forecast.determined or value is None or lo is None or hi is None:
+        return None
+    return CheckedCell(
+        run=cell.run,
+        num_steps=cell.num_steps,
+        num_draft_tokens=cell.num_draft_tokens,
+        topk=cell.topk,
+        batch_size=cell.batch_size,
+        context_tokens=cell.context_tokens,
+        measured_ms=ms_from_us(cell.cycle.us),
+        predicted_ms=ms_from_us(value),
+        lo_ms=ms_from_us(lo),
+        hi_ms=ms_from_us(hi),
+        error=value / cell.cycle.us - 1,
+        inside=lo <= cell.cycle.us <= hi,
+        extrapolated=forecast.extrapolated,
+    )

@@ -1,0 +1,1 @@
+"""Forecasts to a recommendation, and the whole answer to a question."""

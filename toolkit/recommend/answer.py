@@ -1,0 +1,215 @@
+"""A question to a whole forecast: candidates, baseline, break-even, recommendation, draft TP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from toolkit.errors import UndeterminedError, UsageError
+from toolkit.forecast.acceptance import acceptance_of
+from toolkit.forecast.candidates import NOTHING, Drawn, Forecaster, with_p_best
+from toolkit.forecast.draft_tp import draft_tp_answer, draft_tp_candidates
+from toolkit.forecast.group_choice import chosen_group, group_text
+from toolkit.forecast.scenarios import scenario_candidates
+from toolkit.forecast.situation import Situation, setting_for, situation_of
+from toolkit.forecast.what_if import forecaster_for
+from toolkit.model.terms import Setting
+from toolkit.recommend.decision import recommend
+from toolkit.schema.cost import CostModel, GroupModel
+from toolkit.schema.forecast import (
+    AcceptanceUsed,
+    Baseline,
+    BreakEven,
+    Candidate,
+    Forecast,
+    Question,
+    Recommendation,
+)
+
+_NO_ACCEPTANCE = AcceptanceUsed(
+    given=None,
+    kind=None,
+    accept_length=None,
+    source=None,
+    readings={"log": None, "draft": None, "conditional": None},
+)
+
+
+def predict(model: CostModel, question: Question) -> Forecast:
+    """Return the forecast for a question.
+
+    UndeterminedError when nothing that was asked for is determined (see `Question.anyway`), when several
+    groups fit, or when no acceptance is known; UsageError for values that cannot be.
+    """
+    if question.scenarios is not None:
+        return _scenarios(model, question)
+    group = chosen_group(
+        model, engine=question.engine, model_name=question.model_name, tp_size=question.tp_size
+    )
+    situation = situation_of(group, question)
+    acceptance = acceptance_of(group, question, situation)
+    forecaster, notes = forecaster_for(group, question, acceptance, model.seed)
+    settings = [setting_for(group, situation, steps) for steps in situation.steps]
+    drawn = [forecaster.drawn(at, situation.batch_size) for at in settings]
+    plain = forecaster.drawn(setting_for(group, situation, 0), situation.batch_size)
+    if not question.anyway and not any(one.candidate.determined for one in drawn):
+        raise _undetermined(group, drawn)
+    decided = recommend(
+        _compared(drawn, plain, forecaster, situation, question),
+        group,
+        current_steps=question.current_steps,
+        anyway=question.anyway,
+    )
+    decided, drawn = _placed(decided, drawn, plain, forecaster, situation, question)
+    chances = with_p_best(drawn)
+    others = draft_tp_candidates(forecaster, settings, question.draft_tp, situation.batch_size)
+    candidates = [replace(one.candidate, p_best=chance) for one, chance in zip(drawn, chances)]
+    return Forecast(
+        inputs=_inputs(group, situation, question),
+        acceptance=acceptance.used,
+        candidates=(*candidates, *(one.candidate for one in others)),
+        baseline=_baseline(plain),
+        break_even_accept_length=tuple(
+            _break_even(one, plain) for one in drawn if one.candidate.num_steps > 0
+        ),
+        recommendation=decided,
+        draft_tp=draft_tp_answer(
+            forecaster, _draft_setting(group, situation, decided, candidates), question.draft_tp,
+            question.verify_share,
+        ),
+        warnings=(*group.warnings, *situation.notes, *acceptance.notes, *notes),
+    )
+
+
+def _compared(
+    drawn: Sequence[Drawn], plain: Drawn, forecaster: Forecaster, situation: Situation, question: Question
+) -> list[Drawn]:
+    """Return the candidates, with plain decoding and the current steps even when not asked for."""
+    extra = []
+    steps = {one.candidate.num_steps for one in drawn}
+    if 0 not in steps:
+        extra.append(plain)
+    if question.current_steps is not None and question.current_steps not in {*steps, 0}:
+        at = setting_for(forecaster.group, situation, question.current_steps)
+        extra.append(forecaster.drawn(at, situation.batch_size))
+    return [*drawn, *extra]
+
+
+def _placed(
+    decided: Recommendation,
+    drawn: list[Drawn],
+    plain: Drawn,
+    forecaster: Forecaster,
+    situation: Situation,
+    question: Question,
+) -> tuple[Recommendation, list[Drawn]]:
+    """Return candidates that hold the recommended one, which may be plain decoding or the current steps."""
+    compared = _compared(drawn, plain, forecaster, situation, question)
+    if decided.candidate is None or decided.candidate < len(drawn):
+        return decided, drawn
+    return replace(decided, candidate=len(drawn)), [*drawn, compared[decided.candidate]]
+
+
+def _undetermined(group: GroupModel, drawn: Sequence[Drawn]) -> UndeterminedError:
+    steps = ", ".join(str(one.candidate.num_steps) for one in drawn)
+    pairs = group.identifiability.confounded
+    if pairs:
+        why = f"{pairs[0][0]} and {pairs[0][1]} cannot be told apart"
+    else:
+        why = drawn[0].candidate.extrapolated[-1] if drawn and drawn[0].candidate.extrapolated else "too few runs"
+    run = next(iter(group.next_runs), None)
+    settle = f"a run with {run.num_steps} steps at batch {run.batch_size} would settle it" if run else "add runs"
+    return UndeterminedError(
+        f"the runs of {group_text(group)} do not determine {steps} steps at batch "
+        f"{drawn[0].candidate.batch_size if drawn else '?'}: {why}; {settle} (--anyway shows the range)"
+    )
+
+
+def _baseline(plain: Drawn) -> Baseline:
+    return Baseline(
+        tok_s=plain.candidate.tok_s,
+        cycle_ms=plain.candidate.cycle_ms,
+        determined=plain.candidate.determined,
+    )
+
+
+def _break_even(one: Drawn, plain: Drawn) -> BreakEven:
+    """Return T_speculative / T_plain; only its range where a cycle is not determined."""
+    steps, cycle, step = one.candidate.num_steps, one.cycle, plain.cycle
+    if step.value is None or cycle.lo is None or step.lo is None or step.hi is None:
+        return BreakEven(num_steps=steps, accept_length=None)
+    lo = cycle.lo / step.value
+    hi = None if cycle.hi is None else cycle.hi / step.value
+    known = cycle.determined and plain.candidate.determined and cycle.value is not None
+    value = (cycle.value or 0.0) / step.value if known else None
+    return BreakEven(num_steps=steps, accept_length=value, lo=lo, hi=hi)
+
+
+def _draft_setting(
+    group: GroupModel, situation: Situation, decided: Recommendation, candidates: Sequence[Candidate]
+) -> Setting | None:
+    """Return the cycle whose draft is discussed: the recommended one, else the one most runs had."""
+    if decided.candidate is not None and decided.candidate < len(candidates):
+        steps = candidates[decided.candidate].num_steps
+        if steps > 0:
+            return setting_for(group, situation, steps)
+    return setting_for(group, situation, group.settings[0].num_steps) if group.settings else None
+
+
+def _inputs(group: GroupModel, situation: Situation, question: Question) -> dict[str, object]:
+    """Return what was asked and what was assumed, for the reader of the JSON."""
+    asked = asdict(question)
+    asked.pop("scenarios")
+    return {
+        **asked,
+        "engine": group.engine,
+        "model_name": group.model,
+        "gpu": group.gpu,
+        "tp_size": group.tp_size,
+        "batch_size": situation.batch_size,
+        "context_tokens": situation.context_tokens,
+        "steps": list(situation.steps),
+        "topk": situation.topk,
+        "draft_tp": list(question.draft_tp),
+    }
+
+
+def _scenarios(model: CostModel, question: Question) -> Forecast:
+    """Return exactly the rows asked for, in order; without acceptance their cycles alone."""
+    if not question.scenarios:
+        raise UsageError("--scenarios holds no row; give rows with num_steps")
+    drawn, used, plain, notes, group = scenario_candidates(model, question)
+    candidates = tuple(
+        replace(one.candidate, p_best=chance, row=row.row)
+        for one, chance, row in zip(drawn, with_p_best(drawn), question.scenarios)
+    )
+    if not question.anyway and not any(one.candidate.determined for one in drawn):
+        raise _undetermined(group, drawn)
+    same = len({(one.candidate.batch_size, one.candidate.context_tokens) for one in drawn}) == 1
+    if same:
+        decided = recommend(
+            [*drawn, plain], group, current_steps=question.current_steps, anyway=question.anyway
+        )
+    else:
+        decided = recommend([], group, current_steps=None, anyway=False)
+        decided = replace(decided, why="the rows are of several batches or contexts, so they do not compete")
+    if decided.candidate is not None and decided.candidate >= len(candidates):
+        decided = replace(decided, candidate=None)
+    situation = situation_of(group, question)
+    forecaster, _ = forecaster_for(group, question, None, model.seed)
+    return Forecast(
+        inputs={**_inputs(group, situation, question), "scenarios": len(candidates)},
+        acceptance=used.used if used is not None else _NO_ACCEPTANCE,
+        candidates=candidates,
+        baseline=_baseline(plain),
+        break_even_accept_length=tuple(
+            _break_even(one, plain) for one in drawn if one.candidate.num_steps > 0
+        ),
+        recommendation=decided,
+        draft_tp=draft_tp_answer(
+            forecaster, _draft_setting(group, situation, decided, candidates), (), question.verify_share
+        ),
+        warnings=(*group.warnings, *notes),
+    )
+
+

@@ -1,0 +1,155 @@
+"""Forecasts to one recommendation: a step count, off, no change, or "cannot tell"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from toolkit.forecast.candidates import Drawn
+from toolkit.schema.cost import GroupModel
+from toolkit.schema.forecast import Action, Interval, Recommendation
+
+LEAST_GAIN = 0.02  # below it two settings differ by less than two starts of one server
+_LEAST_CHANCE = 0.8
+_NO_GAIN = Interval(value=None, lo=None, hi=None)
+
+
+def recommend(
+    drawn: Sequence[Drawn], group: GroupModel, *, current_steps: int | None, anyway: bool
+) -> Recommendation:
+    """Return what to do among the candidates that the data determines (all with `anyway`).
+
+    A setting is changed only for an expected gain of 2 % or more that has a chance of 80 % to be more
+    than 2 %: against the current setting if it is given, else against plain decoding.
+    """
+    usable = [i for i, one in enumerate(drawn) if one.tok_s is not None and (anyway or one.candidate.determined)]
+    open_steps = [one.candidate.num_steps for one in drawn if not one.candidate.determined]
+    ending = _open_text(open_steps) if not anyway else ""
+    if not usable:
+        return _cannot("no candidate's throughput is determined by the fitted runs", group)
+    best = max(usable, key=lambda i: (_value(drawn[i]), -drawn[i].candidate.num_steps))
+    against = _reference(drawn, usable, best, current_steps)
+    if against is None:
+        only = drawn[best].candidate
+        return _cannot(
+            f"only {_name(only.num_steps)} is determined, and nothing determined stands against it", group
+        )
+    gain, chance = _gain(drawn[best], drawn[against])
+    action = _action(drawn, best, against, gain, chance, current_steps)
+    chosen = best if action in ("use", "turn speculation off") else _kept(drawn, best, against, action)
+    why = _why(drawn, best, against, gain, chance, action)
+    return Recommendation(
+        action=action,
+        candidate=chosen,
+        gain=gain,
+        why=why + ending,
+        relative_to=_name(drawn[against].candidate.num_steps),
+    )
+
+
+def _cannot(reason: str, group: GroupModel) -> Recommendation:
+    advice = ""
+    if group.next_runs:
+        run = group.next_runs[0]
+        advice = f"; run {_name(run.num_steps)} at batch {run.batch_size} next"
+    return Recommendation(action="cannot tell", candidate=None, gain=_NO_GAIN, why=reason + advice)
+
+
+def _reference(drawn: Sequence[Drawn], usable: Sequence[int], best: int, current: int | None) -> int | None:
+    """Return what a gain is measured against: current, else plain, else the best speculative setting."""
+    measured_tp = [i for i in usable if i != best or current is not None]
+    if current is not None:
+        return next((i for i in measured_tp if drawn[i].candidate.num_steps == current), None)
+    others = [i for i in usable if i != best]
+    if drawn[best].candidate.num_steps > 0:
+        plain = next((i for i in others if drawn[i].candidate.num_steps == 0), None)
+        if plain is not None:
+            return plain
+    return max(others, key=lambda i: _value(drawn[i])) if others else None
+
+
+def _value(one: Drawn) -> float:
+    return one.candidate.tok_s.value or 0.0
+
+
+def _gain(best: Drawn, against: Drawn) -> tuple[Interval, float]:
+    """Return the gain over the reference with its interval, and the chance that it is more than 2 %."""
+    assert best.tok_s is not None and against.tok_s is not None
+    ratios = best.tok_s / against.tok_s - 1
+    value = _value(best) / _value(against) - 1
+    lo, hi = (float(end) for end in np.quantile(ratios, [0.05, 0.95]))
+    return Interval(value=value, lo=min(lo, value), hi=max(hi, value)), float((ratios > LEAST_GAIN).mean())
+
+
+def _action(
+    drawn: Sequence[Drawn], best: int, against: int, gain: Interval, chance: float, current: int | None
+) -> Action:
+    worth = gain.value is not None and gain.value >= LEAST_GAIN and chance >= _LEAST_CHANCE
+    if best == against or not worth:
+        return "no change" if current is not None else "tie"
+    return "turn speculation off" if drawn[best].candidate.num_steps == 0 else "use"
+
+
+def _kept(drawn: Sequence[Drawn], best: int, against: int, action: Action) -> int:
+    """Return the setting to stay at: the current one, or of two that tie the one with fewer steps."""
+    if action == "no change":
+        return against
+    return min(best, against, key=lambda i: drawn[i].candidate.num_steps)
+
+
+def _why(
+    drawn: Sequence[Drawn], best: int, against: int, gain: Interval, chance: float, action: Action
+) -> str:
+    one, other = drawn[best].candidate, drawn[against].candidate
+    if best == against:
+        return f"{_said(drawn[best])} is already the fastest that is determined"
+    compared = f"{_said(drawn[best])} against {_said(drawn[against])}"
+    if action in ("no change", "tie"):
+        return (
+            f"{compared}: {gain.value or 0.0:+.1%}, with a chance of {chance:.0%} to be more than 2 %, which is "
+            "too little to change a server for"
+        )
+    if action == "turn speculation off":
+        lead = f"{_name(other.num_steps)} at accept length {other.accept_length:.2f} lose to plain decoding: "
+        if other.num_steps == 1:
+            lead = lead.replace(" lose ", " loses ")
+        needed = _break_even(drawn[best], drawn[against])
+        return f"{lead}{_speed(other.tok_s)} against {_speed(one.tok_s)} tok/s; break-even is {needed:.2f} tokens a cycle"
+    return f"{compared}: {gain.value or 0.0:+.0%} ({gain.lo or 0.0:+.0%} to {gain.hi or 0.0:+.0%})"
+
+
+def _break_even(plain: Drawn, speculative: Drawn) -> float:
+    return (speculative.cycle.value or 0.0) / (plain.cycle.value or 1.0)
+
+
+def _said(one: Drawn) -> str:
+    candidate = one.candidate
+    length = f" at accept length {candidate.accept_length:.2f}" if candidate.num_steps else ""
+    return f"{_name(candidate.num_steps)}{length}, {_speed(candidate.tok_s)} tok/s"
+
+
+def _speed(speed: Interval) -> str:
+    value = speed.value or 0.0
+    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def _name(steps: int) -> str:
+    if steps == 0:
+        return "plain decoding"
+    return "1 step" if steps == 1 else f"{steps} steps"
+
+
+def _open_text(steps: Sequence[int]) -> str:
+    """Return which step counts the runs leave open, runs of them shortened."""
+    unique = sorted(set(steps))
+    if not unique:
+        return ""
+    spans: list[list[int]] = []
+    for step in unique:
+        if spans and step == spans[-1][-1] + 1:
+            spans[-1].append(step)
+        else:
+            spans.append([step])
+    words = [str(span[0]) if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans]
+    return f"; {', '.join(words)} steps are not determined by the fitted runs"

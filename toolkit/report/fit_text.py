@@ -1,0 +1,142 @@
+"""A fit and its check as tables of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from toolkit.report.tables import number, rendered, share, table, whole
+from toolkit.schema.cost import CheckReport, FitReport, GroupReport, NextRun, Term
+
+_NOT_TOLD = "not determined"
+
+
+def fit_text(report: FitReport) -> str:
+    """Return every group of a fit."""
+    parts: list[RenderableType] = []
+    for group in report.groups:
+        parts += _group_parts(group)
+    parts.append(Text(f"{_count(report.runs, 'run')} fitted; wrote {report.model}"))
+    return rendered(parts)
+
+
+def _count(number_of: int, noun: str) -> str:
+    return f"{number_of} {noun}{'' if number_of == 1 else 's'}"
+
+
+def group_title(engine: str | None, model: str | None, gpu: str | None, tp_size: int | None) -> str:
+    """Return a group in words."""
+    named = [part for part in (engine, model, gpu) if part]
+    return ", ".join([*named, f"TP{tp_size}" if tp_size else "TP size not known"])
+
+
+def _group_parts(group: GroupReport) -> list[RenderableType]:
+    title = group_title(group.engine, group.model, group.gpu, group.tp_size)
+    parts: list[RenderableType] = [
+        Text(f"{title}: {_count(group.configurations, 'configuration')}", style="bold"),
+        _cells(group),
+        _terms(group.terms),
+        Text(_quality(group)),
+    ]
+    pairs = group.identifiability.confounded
+    if pairs:
+        told = "; ".join(f"{first} and {second}" for first, second in pairs)
+        parts.append(Text(f"Cannot be told apart: {told}."))
+    parts += [Text(f"Next run: {_next_run(run)}.") for run in group.next_runs]
+    parts.append(Text(""))
+    return parts
+
+
+def _cells(group: GroupReport) -> Table:
+    rows = []
+    for cell in group.cells:
+        off = None if cell.cycle_us is None or cell.fitted_us is None else cell.fitted_us / cell.cycle_us - 1
+        rows.append(
+            [
+                _cut(cell.run, 28),
+                str(cell.num_steps),
+                str(cell.batch_size),
+                whole(cell.context_tokens),
+                number(_ms(cell.cycle_us), 2),
+                (cell.cycle_source or "-") + (", host" if cell.host_bound else ""),
+                number(_ms(cell.fitted_us), 2),
+                "-" if off is None else f"{off:+.1%}",
+            ]
+        )
+    return table(
+        ["<run", "steps", "batch", "context", "cycle ms", "<from", "fitted ms", "off"], rows
+    )
+
+
+def _ms(us: float | None) -> float | None:
+    return None if us is None else us / 1000
+
+
+def _cut(name: str, width: int) -> str:
+    return name if len(name) <= width else "…" + name[-(width - 1) :]
+
+
+def _terms(terms: Iterable[Term]) -> Table:
+    rows = [
+        [
+            term.name,
+            number(term.value, 1) if term.value is not None else _NOT_TOLD,
+            number(term.se, 1),
+            term.per,
+            _cut(term.source, 24),
+        ]
+        for term in terms
+    ]
+    return table(["<term", "us", "± us", "<per", "<from"], rows)
+
+
+def _quality(group: GroupReport) -> str:
+    held = group.holdout
+    if held.cells:
+        text = (
+            f"Left out one at a time, {held.cells} configurations are predicted to {share(held.mape)} on average "
+            f"(p90 {share(held.p90)}; {share(held.covered90)} inside their 90 % interval)"
+        )
+        if held.null_mape is not None:
+            text += f"; a straight line in the step count: {share(held.null_mape)}, this fit there {share(held.mape_on_null_cells)}"
+        text += "."
+    else:
+        text = f"No hold-out: {held.note}."
+    if held.cells and held.note:
+        text += f" {held.note[0].upper()}{held.note[1:]}."
+    return text
+
+
+def _next_run(run: NextRun) -> str:
+    steps = "plain decoding" if run.num_steps == 0 else f"{run.num_steps} steps"
+    if run.num_steps == 1:
+        steps = "1 step"
+    context = f", context {run.context_tokens}" if run.context_tokens else ""
+    return f"{steps} at batch {run.batch_size}{context}: {run.why}"
+
+
+def check_text(report: CheckReport) -> str:
+    """Return predicted against measured cycles."""
+    rows = [
+        [
+            _cut(cell.run, 28),
+            str(cell.num_steps),
+            str(cell.batch_size),
+            number(cell.measured_ms, 2),
+            number(cell.predicted_ms, 2),
+            f"{number(cell.lo_ms, 2)} to {number(cell.hi_ms, 2)}",
+            f"{cell.error:+.1%}",
+            "yes" if cell.inside else "no",
+        ]
+        for cell in report.configurations
+    ]
+    names = ["<run", "steps", "batch", "measured ms", "predicted", "90 % interval", "off", "inside"]
+    parts: list[RenderableType] = [table(names, rows)]
+    if report.mape is not None:
+        parts.append(
+            Text(f"Mean error {share(report.mape)}; {share(report.covered90)} inside their 90 % interval.")
+        )
+    return rendered(parts)

@@ -1,0 +1,129 @@
+"""A forecast as one table of 80 columns and a few sentences."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from toolkit.report.tables import number, rendered, share, table
+from toolkit.schema.forecast import AcceptanceUsed, Candidate, Forecast, Interval
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """Return situation, candidates, recommendation and what it rests on."""
+    parts: list[RenderableType] = [
+        Text(_situation(forecast), style="bold"),
+        Text(_acceptance(forecast.acceptance)),
+        _candidates(forecast),
+    ]
+    if not all(candidate.determined for candidate in forecast.candidates):
+        parts.append(Text("~ not determined by the fitted runs: the range is what they leave open."))
+    if any(candidate.extrapolated and candidate.determined for candidate in forecast.candidates):
+        parts.append(Text("^ beyond what was measured: the interval is wider."))
+    parts.append(Text(""))
+    decided = forecast.recommendation
+    parts.append(Text(f"{_headline(forecast)}: {decided.why}.", style="bold"))
+    parts.append(Text(f"Draft TP: {forecast.draft_tp.why}."))
+    flags = _flags(forecast)
+    if flags:
+        parts.append(Text(f"Set: {flags}"))
+    return rendered(parts)
+
+
+def _situation(forecast: Forecast) -> str:
+    asked = forecast.inputs
+    named = [str(asked[key]) for key in ("engine", "model_name", "gpu") if asked.get(key)]
+    if asked.get("tp_size"):
+        named.append(f"TP{asked['tp_size']}")
+    if asked.get("scenarios"):
+        return ", ".join([*named, f"{asked['scenarios']} scenarios"])
+    context = f", context {asked['context_tokens']}" if asked.get("context_tokens") else ""
+    return f"{', '.join(named)}: batch {asked['batch_size']}{context}"
+
+
+def _acceptance(used: AcceptanceUsed) -> str:
+    if used.accept_length is None:
+        return "Acceptance: not known, so cycle times alone."
+    text = f"Acceptance: {used.accept_length:.2f} tokens a cycle"
+    if used.num_steps:
+        text += f" at {used.num_steps} steps and {used.num_draft_tokens} draft tokens"
+    known = {"log": "as a log prints it", "draft": "correct/proposed", "conditional": "per position"}
+    if used.kind in known and used.given is not None:
+        others = ", ".join(
+            f"{name} {used.readings[kind]:.2f}"
+            for kind, name in known.items()
+            if used.readings.get(kind) is not None and kind != used.kind
+        )
+        text += f", rate {used.given:g} read {known[used.kind or '']}"
+        if used.kind == "log" and used.convention:
+            text += f" ({used.convention})"
+        text += f"; read otherwise: {others}" if others else ""
+    shape = {
+        "prior": "other steps by the prior of public heads",
+        "given": "other steps by the curve given",
+        "measured": "as measured",
+    }
+    return f"{text}; {shape.get(used.source or '', '')}."
+
+
+def _candidates(forecast: Forecast) -> Table:
+    needed = {entry.num_steps: entry for entry in forecast.break_even_accept_length}
+    measured = forecast.inputs.get("tp_size")
+    other_tp = len({candidate.draft_tp for candidate in forecast.candidates}) > 1
+    scenario = any(candidate.row is not None for candidate in forecast.candidates)
+    rows = []
+    for index, candidate in enumerate(forecast.candidates):
+        chosen = "*" if index == forecast.recommendation.candidate else ""
+        even = None if scenario else needed.get(candidate.num_steps)
+        first = [f"{chosen}{candidate.num_steps}", str(candidate.num_draft_tokens)]
+        if other_tp:
+            first.append(str(candidate.draft_tp or measured or "-"))
+        if scenario:
+            first += [str(candidate.topk), str(candidate.batch_size)]
+        rows.append(
+            [
+                *first,
+                number(candidate.accept_length, 2),
+                *_interval(candidate.cycle_ms, candidate, 2),
+                *_interval(candidate.tok_s, candidate, 1),
+                "-" if candidate.p_best is None else f"{candidate.p_best:.0%}",
+                *([] if scenario else [number(even.accept_length if even else None, 2)]),
+                _mark(candidate),
+            ]
+        )
+    names = ["steps", "D", *(["TP"] if other_tp else []), *(["topk", "batch"] if scenario else [])]
+    names += ["length", "cycle ms", "<90 %", "tok/s", "<90 %", "best", *([] if scenario else ["even at"]), "<"]
+    return table(names, rows)
+
+
+def _interval(interval: Interval, candidate: Candidate, digits: int) -> list[str]:
+    value = number(interval.value, digits) if candidate.determined else "~"
+    if interval.lo is None and interval.hi is None:
+        return [value, "-"]
+    return [value, f"{number(interval.lo, digits)}-{number(interval.hi, digits)}"]
+
+
+def _mark(candidate: Candidate) -> str:
+    return "~" if not candidate.determined else "^" if candidate.extrapolated else ""
+
+
+def _headline(forecast: Forecast) -> str:
+    decided = forecast.recommendation
+    if decided.candidate is None:
+        return decided.action.capitalize()
+    steps = forecast.candidates[decided.candidate].num_steps
+    named = "plain decoding" if steps == 0 else "1 step" if steps == 1 else f"{steps} steps"
+    text = {"use": f"Use {named}", "tie": f"Tie, so {named}", "no change": f"No change ({named})"}.get(
+        decided.action, decided.action.capitalize()
+    )
+    if decided.gain.value and decided.relative_to and decided.action in ("use", "turn speculation off"):
+        text += f" ({share(decided.gain.value)} over {decided.relative_to})"
+    return text
+
+
+def _flags(forecast: Forecast) -> str:
+    decided = forecast.recommendation
+    if decided.candidate is None:
+        return ""
+    return forecast.candidates[decided.candidate].reachable.flags

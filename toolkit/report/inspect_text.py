@@ -1,0 +1,165 @@
+"""What `toolkit inspect` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from toolkit.report.tables import number, rendered, share, table, whole
+from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
+
+_ORDER = ("draft", "verify", "decode", "sample", "draft_extend", "gap")
+_MOST_TABLE_ROWS = 40
+
+
+def inspection_text(inspection: Inspection) -> str:
+    """Return all runs as text: one head line, then a block for each configuration, then health."""
+    return rendered(part for run in inspection.runs for part in _run(run))
+
+
+def _run(run: RunReport) -> Iterator[RenderableType]:
+    yield Text(run.run, style="bold")
+    yield Text(_head(run))
+    tabled = [cell for cell in run.configurations if cell.row is not None]
+    for cell in run.configurations:
+        if cell.row is None:
+            yield from _configuration(cell, run)
+    if tabled:
+        yield _rows(tabled)
+    failed = [check for check in run.health if check.ok is False]
+    passed = sum(check.ok is True for check in run.health)
+    yield Text(f"health: {passed} of {len(run.health)} checks passed")
+    for check in failed:
+        yield Text(f"  ! {check.check}: {check.detail}", style="yellow")
+    yield Text("")
+
+
+def _head(run: RunReport) -> str:
+    server = " ".join(part for part in (run.engine, run.engine_version) if part) or "engine not known"
+    parts = [server, run.model or "model not known", run.gpu or "GPU not known"]
+    if run.tp_size is not None:
+        parts.append(f"TP {run.tp_size}" + (f", draft TP {run.draft_tp}" if run.draft_tp else ""))
+    if run.acceptance_kind:
+        parts.append(f"{run.acceptance_kind} acceptance")
+    return "; ".join(parts)
+
+
+def _configuration(cell: Configuration, run: RunReport) -> Iterator[RenderableType]:
+    yield Text(_title(cell))
+    yield Text(_cycle(cell))
+    if any(rank.phases for rank in cell.ranks):
+        yield _phases(cell)
+    if cell.draft_steps:
+        steps = "  ".join(f"{step.forward}: {step.median_us:,.1f}" for step in cell.draft_steps)
+        yield Text(f"draft forwards, us (median, rank that waits least; from {cell.draft_steps_source}): {steps}")
+    if cell.collectives:
+        yield _collectives(cell)
+    yield Text(_acceptance(cell, run))
+
+
+def _title(cell: Configuration) -> str:
+    steps = "plain decoding" if cell.num_steps == 0 else f"{whole(cell.num_steps)} steps"
+    padded = "" if cell.padded_batch_size in (None, cell.batch_size) else f" (padded to {cell.padded_batch_size})"
+    context = "" if cell.context_tokens is None else f", context {cell.context_tokens:,} tokens"
+    width = "" if cell.num_steps == 0 else f", {whole(cell.num_draft_tokens)} draft tokens"
+    return f"{steps}{width}, batch {whole(cell.batch_size)}{padded}{context}; from {', '.join(cell.sources)}"
+
+
+def _cycle(cell: Configuration) -> str:
+    cycle = cell.cycle_us
+    if cycle is None:
+        return "cycle: not known"
+    text = (
+        f"cycle {cycle.median / 1000:,.2f} ms (p10 {cycle.p10 / 1000:,.2f}, p90 {cycle.p90 / 1000:,.2f}; "
+        f"{cycle.count:,} from {cell.cycle_source}); bound: {cell.bound}"
+    )
+    if cell.trace_inflation:
+        text += f"; the traced cycle was {cell.trace_inflation:.2f} times as long"
+    return text
+
+
+def _phases(cell: Configuration) -> RenderableType:
+    rows = []
+    for rank in cell.ranks:
+        for name in _ORDER:
+            time = rank.phases.get(name)
+            if time:
+                rows.append((str(rank.tp_rank), name, *_times(time)))
+        if rank.gpu_busy_fraction is not None:
+            rows.append((str(rank.tp_rank), "GPU busy", "", "", share(rank.gpu_busy_fraction), "", "", ""))
+    return table(("rank", "<phase", "graph us", "p10-p90", "busy us", "wait us", "stage us", "kernels"), rows)
+
+
+def _times(time: PhaseTime) -> tuple[str, ...]:
+    return (
+        number(time.graph_us.median if time.graph_us else None),
+        _range(time.graph_us),
+        number(time.busy_us),
+        number(time.wait_us),
+        number(time.stage_us.median if time.stage_us else None),
+        whole(time.kernels),
+    )
+
+
+def _range(value: Spread | None) -> str:
+    return "-" if value is None else f"{value.p10:,.0f}-{value.p90:,.0f}"
+
+
+def _collectives(cell: Configuration) -> RenderableType:
+    rows = [
+        (
+            report.phase,
+            report.op,
+            report.algorithm,
+            whole(report.group_size),
+            number(report.per_cycle, 0),
+            number(report.wire_us),
+            number(report.wait_us_per_cycle),
+            number(report.first_wait_us),
+        )
+        for report in cell.collectives
+    ]
+    columns = ("<phase", "<collective", "<algorithm", "ranks", "count", "wire us", "wait us", "1st us")
+    return table(columns, rows, "collectives a cycle: wire of one, wait of all, wait at the phase's first")
+
+
+def _acceptance(cell: Configuration, run: RunReport) -> str:
+    parts = []
+    acceptance = cell.acceptance
+    if acceptance and acceptance.accept_length is not None:
+        error = "" if acceptance.se is None else f" ± {acceptance.se:.3f} (SE)"
+        parts.append(f"accept length {acceptance.accept_length:.2f}{error}")
+        if acceptance.accept_by_position:
+            parts.append("by position " + " ".join(f"{kept:.2f}" for kept in acceptance.accept_by_position))
+        if acceptance.rate is not None and acceptance.rate_kind:
+            parts.append(f"the log's rate {acceptance.rate:.2f} is {acceptance.rate_kind}")
+        if run.acceptance_kind == "simulated":
+            parts.append("simulated")
+    speed = cell.throughput
+    if speed.measured:
+        parts.append(f"{speed.measured:,.1f} tok/s measured ({speed.measured_by})")
+    if speed.from_cycle:
+        parts.append(f"{speed.from_cycle:,.1f} from the cycle")
+    return "; ".join(parts) or "acceptance and throughput not known"
+
+
+def _rows(cells: list[Configuration]) -> RenderableType:
+    rows = [
+        (
+            whole(cell.row),
+            whole(cell.num_steps),
+            whole(cell.num_draft_tokens),
+            whole(cell.topk),
+            whole(cell.batch_size),
+            whole(cell.context_tokens),
+            number(cell.acceptance.accept_length if cell.acceptance else None, 2),
+            number(cell.cycle_us.median / 1000 if cell.cycle_us else None, 2),
+            number(cell.throughput.measured),
+        )
+        for cell in cells[:_MOST_TABLE_ROWS]
+    ]
+    more = len(cells) - len(rows)
+    title = "rows of the table" + (f" ({more} more not shown)" if more > 0 else "")
+    return table(("line", "steps", "D", "topk", "batch", "context", "length", "cycle ms", "tok/s"), rows, title)
