@@ -17,7 +17,9 @@ from typing import Any
 GEMM = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"
 NORM = "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*)"
 ATTENTION = "_fwd_grouped_kernel_stage1"
-ARGMAX = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(...)"
+ARGMAX = (
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(...)"
+)
 ALL_REDUCE = "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, {ranks}u, true>(...)"
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 ACCEPT = "void VerifyTreeGreedy<int, long>(int*, int*, int*, long*)"
@@ -48,7 +50,16 @@ class Rank:
         """Append a complete event."""
         tid = self.number if cat == "kernel" else 77
         self.events.append(
-            {"ph": "X", "cat": cat, "name": name, "pid": tid, "tid": tid, "ts": BASE_US + ts, "dur": dur, "args": args}
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": tid,
+                "tid": tid,
+                "ts": BASE_US + ts,
+                "dur": dur,
+                "args": args,
+            }
         )
 
 
@@ -63,7 +74,12 @@ class Cycles:
         self.waits: dict[str, list[list[float]]] = {}
 
     def work(
-        self, names: Sequence[str], *, phase: str | None = None, graph: bool = True, lag_us: Sequence[float] = ()
+        self,
+        names: Sequence[str],
+        *,
+        phase: str | None = None,
+        graph: bool = True,
+        lag_us: Sequence[float] = (),
     ) -> list[tuple[float, float]]:
         """Launch kernels on every rank, as one graph or one by one; return start and end by rank."""
         launches = [self._launch(rank, len(names), graph) for rank in self.ranks]
@@ -118,7 +134,9 @@ class Cycles:
             rank.add("user_annotation", name, start, rank.host_us - start)
         return result
 
-    def write(self, folder: Path, *, stacks: bool = False, packed: bool = False, world: int | None = None) -> list[Path]:
+    def write(
+        self, folder: Path, *, stacks: bool = False, packed: bool = False, world: int | None = None
+    ) -> list[Path]:
         """Write one trace a rank, as the profiler does."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
@@ -138,7 +156,12 @@ class Cycles:
             "schemaVersion": 1,
             "deviceProperties": [{"id": 0, "name": "NVIDIA H200"}],
             "with_stack": int(stacks),
-            "distributedInfo": {"backend": "nccl", "rank": rank.number, "world_size": size, "pg_config": [group]},
+            "distributedInfo": {
+                "backend": "nccl",
+                "rank": rank.number,
+                "world_size": size,
+                "pg_config": [group],
+            },
             "baseTimeNanoseconds": 1_790_000_000_000_000_000,
             "traceEvents": rank.events,
             "traceName": "made",
@@ -161,7 +184,10 @@ def eagle_cycles(cycles: Cycles, count: int, engine: Engine = Engine()) -> Cycle
     name = cycles.named if engine.named else (lambda _, action: action())
     for _ in range(count):
         name("draft", lambda: _draft(cycles, engine))
-        name("step[TARGET_VERIFY bs=1]", lambda: cycles.work(target(engine.layers), phase="verify", graph=engine.graphs))
+        name(
+            "step[TARGET_VERIFY bs=1]",
+            lambda: cycles.work(target(engine.layers), phase="verify", graph=engine.graphs),
+        )
         spans = cycles.work((ARGMAX, ACCEPT, "fill_bonus_tokens"), graph=False)
         cycles.truth.setdefault("sample", []).append([end - start for start, end in spans])
         name("draft_extend", lambda: _extend(cycles, engine))

@@ -9,7 +9,7 @@ from typing import Any
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
 from toolkit.ingest.folders import read_recordings
-from toolkit.ingest.server_log import lines_as_json, read_server_log
+from toolkit.ingest.server_log import lines_as_json, read_log_lines
 from toolkit.schema.inspection import Inspection
 from toolkit.schema.recording import Recording
 
@@ -33,7 +33,9 @@ def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
                 "record it with CUDA activity on"
             )
     runs = tuple(inspect_recording(recording) for recording in recordings)
-    return Inspection(warnings=tuple(f"{run.run}: {note}" for run in runs for note in run.warnings), runs=runs)
+    return Inspection(
+        warnings=tuple(f"{run.run}: {note}" for run in runs for note in run.warnings), runs=runs
+    )
 
 
 def inspect_paths(paths: Iterable[str | Path]) -> Inspection:
@@ -41,9 +43,6 @@ def inspect_paths(paths: Iterable[str | Path]) -> Inspection:
     return inspect_runs(read_runs(paths))
 
 
-def read_log_lines(path: str | Path) -> list[dict[str, Any]]:
+def log_lines(path: str | Path) -> list[dict[str, Any]]:
     """Return what each line of a server log says, as plain objects in order."""
-    log = read_server_log(Path(path))
-    if not log.lines:
-        raise BadInputError(f"{path} has no line to read; {'; '.join(log.damage) or 'it holds only comments'}")
-    return lines_as_json(log)
+    return lines_as_json(read_log_lines(Path(path)))

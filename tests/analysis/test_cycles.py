@@ -54,13 +54,19 @@ def test_an_eager_draft_extend_beside_two_graphs_is_found(tmp_path: Path) -> Non
     assert found.cycles[1].phases["draft"].graph
 
 
-@pytest.mark.parametrize("engine", [Engine(), Engine(steps=1), Engine(extend_graph=False), Engine(graphs=False)])
-def test_without_the_engines_ranges_kernels_alone_give_the_same_phases(tmp_path: Path, engine: Engine) -> None:
+@pytest.mark.parametrize(
+    "engine", [Engine(), Engine(steps=1), Engine(extend_graph=False), Engine(graphs=False)]
+)
+def test_without_the_engines_ranges_kernels_alone_give_the_same_phases(
+    tmp_path: Path, engine: Engine
+) -> None:
     made = eagle_cycles(Cycles(), 6, replace(engine, named=False))
     found = cycles_of(made, tmp_path)
     assert spans_us(found, "verify") == pytest.approx(truth_us(made, "verify"), abs=0.002)
     assert spans_us(found, "draft_extend") == pytest.approx(truth_us(made, "draft_extend"), abs=0.002)
-    if engine.steps > 1 and engine.graphs:  # what came before the first draft is not in the trace, so it is not claimed
+    if (
+        engine.steps > 1 and engine.graphs
+    ):  # what came before the first draft is not in the trace, so it is not claimed
         assert spans_us(found, "draft") == pytest.approx(truth_us(made, "draft")[1:], abs=0.002)
 
 

@@ -58,7 +58,7 @@ CUT_FIELDS = [
 
 
 def as_json(line: str) -> dict[str, object]:
-    return lines_as_json(ServerLog(source="", lines=(read_log_line(line),)))[0]
+    return lines_as_json([read_log_line(line)])[0]
 
 
 def reading(line: str) -> LogLine:
@@ -300,7 +300,7 @@ def log_file(folder: Path, *lines: str) -> Path:
 def test_blank_and_comment_lines_are_skipped_and_line_numbers_kept(tmp_path: Path) -> None:
     log = read_server_log(log_file(tmp_path, "# source", "", DECODE, "hello"))
     assert [(line.line_number, line.kind) for line in log.lines] == [(3, "decode"), (4, "other")]
-    assert len(lines_as_json(log)) == 2
+    assert len(lines_as_json(log.lines)) == 2
 
 
 def test_an_empty_log_gives_no_lines_and_says_so(tmp_path: Path) -> None:

@@ -63,3 +63,7 @@ def test_no_file_names_a_machine() -> None:
         ROOT / name for name in ("README.md", "CHANGELOG.md", "Makefile", "setup.cfg", "pyproject.toml")
     ]
     assert not [path for path in written if patterns.search(path.read_text(encoding="utf-8"))]
+
+
+def test_every_folder_of_modules_is_a_package_that_gets_installed() -> None:
+    assert not [path.parent for path in MODULES if not (path.parent / "__init__.py").exists()]

@@ -59,7 +59,9 @@ def from_spans(cycles: Sequence[SpanCycle]) -> AcceptanceReport | None:
     counts = [kept for cycle in cycles for kept in cycle.correct_drafts or ()]
     if not counts:
         return None
-    per_cycle = [sum(cycle.correct_drafts) / len(cycle.correct_drafts) for cycle in cycles if cycle.correct_drafts]
+    per_cycle = [
+        sum(cycle.correct_drafts) / len(cycle.correct_drafts) for cycle in cycles if cycle.correct_drafts
+    ]
     histogram = np.bincount(np.array(counts))
     return AcceptanceReport(
         accept_length=1 + sum(counts) / len(counts),
@@ -98,5 +100,7 @@ def _mean_positions(windows: Sequence[LogWindow]) -> tuple[float, ...]:
         return ()
     widest = max(len(window.accept_by_position) for window in printing)
     weights = np.array([window.request_cycles or 1 for window in printing], dtype=float)
-    padded = np.array([(*w.accept_by_position, *[0.0] * (widest - len(w.accept_by_position))) for w in printing])
+    padded = np.array(
+        [(*w.accept_by_position, *[0.0] * (widest - len(w.accept_by_position))) for w in printing]
+    )
     return tuple(float(share) for share in np.average(padded, axis=0, weights=weights))

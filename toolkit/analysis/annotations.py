@@ -35,7 +35,9 @@ _SGLANG_MODES: dict[str, Label] = {
     "SPLIT_PREFILL": "prefill",
 }
 # vLLM: prompts and their tokens, then decoding requests and their tokens
-_VLLM_EXECUTE = re.compile(r"^execute_(?:context|new)_(\d+)(?:\((\d+)\))?_(?:generation|cached)_(\d+)(?:\((\d+)\))?")
+_VLLM_EXECUTE = re.compile(
+    r"^execute_(?:context|new)_(\d+)(?:\((\d+)\))?_(?:generation|cached)_(\d+)(?:\((\d+)\))?"
+)
 _PLAIN_NAMES: dict[str, Label] = {
     "draft": "draft",
     "draft_extend": "draft_extend",

@@ -23,7 +23,9 @@ def client_cells(client: ClientResult, info: RunInfo) -> dict[CellKey, Configura
     acceptance = from_requests(client.requests) if info.num_steps != 0 else None
     length = acceptance.accept_length if acceptance else (1.0 if info.num_steps == 0 else None)
     rates = [repeat.output_tokens / repeat.seconds for repeat in repeats]
-    cycle_us = spread([batch * length * US_PER_S / rate for rate in rates]) if batch and length and rates else None
+    cycle_us = (
+        spread([batch * length * US_PER_S / rate for rate in rates]) if batch and length and rates else None
+    )
     seconds = sum(repeat.seconds for repeat in repeats)
     measured = sum(repeat.output_tokens for repeat in repeats) / seconds if seconds else None
     if not rates and acceptance is None:

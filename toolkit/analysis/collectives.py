@@ -39,10 +39,16 @@ def phase_collectives(
     `traces` and each tuple of `cycles` list the ranks in one order. A collective is the same one on
     two ranks if it has the same place in the phase's usual kernel sequence in the same cycle.
     """
-    occurrences = [tuple(cycle.phases[name] for cycle in ranks) for ranks in cycles if all(name in c.phases for c in ranks)]
+    occurrences = [
+        tuple(cycle.phases[name] for cycle in ranks)
+        for ranks in cycles
+        if all(name in c.phases for c in ranks)
+    ]
     if not occurrences:
         return None
-    tables = [_RankTable(trace, [phases[rank] for phases in occurrences]) for rank, trace in enumerate(traces)]
+    tables = [
+        _RankTable(trace, [phases[rank] for phases in occurrences]) for rank, trace in enumerate(traces)
+    ]
     slots = tables[0].collective_slots
     if not slots:
         return None
@@ -84,12 +90,16 @@ class _RankTable:
 
     def __init__(self, trace: RankTrace, phases: Sequence[Phase]) -> None:
         kernels = trace.kernels
-        ordered = [phase.kernels[np.argsort(kernels.start_ns[phase.kernels], kind="stable")] for phase in phases]
+        ordered = [
+            phase.kernels[np.argsort(kernels.start_ns[phase.kernels], kind="stable")] for phase in phases
+        ]
         sequences: list[Ids] = [kernels.name[indices].astype(np.int64) for indices in ordered]
         usual = usual_sequence(sequences)
         named = [kernel_kind(trace.names[name]) for name in usual]
         self.collective_slots = [slot for slot, kind in enumerate(named) if kind.kind == "collective"]
-        self.kinds = [self._kind(named[slot], trace, ordered, sequences, usual[slot]) for slot in self.collective_slots]
+        self.kinds = [
+            self._kind(named[slot], trace, ordered, sequences, usual[slot]) for slot in self.collective_slots
+        ]
         column = {slot: i for i, slot in enumerate(self.collective_slots)}
         self.durations = np.full((len(phases), len(column)), np.nan)
         for cycle, (indices, sequence) in enumerate(zip(ordered, sequences, strict=True)):
@@ -98,7 +108,9 @@ class _RankTable:
                     self.durations[cycle, column[int(slot)]] = kernels.duration_ns[index]
 
     @staticmethod
-    def _kind(kind: KernelKind, trace: RankTrace, ordered: list[Ids], sequences: list[Ids], name: int) -> _Kind:
+    def _kind(
+        kind: KernelKind, trace: RankTrace, ordered: list[Ids], sequences: list[Ids], name: int
+    ) -> _Kind:
         first = next(i for indices, ids in zip(ordered, sequences, strict=True) for i in indices[ids == name])
         group = int(trace.kernels.group_size[first]) or kind.group_size or _only_group(trace)
         message = int(trace.kernels.message_bytes[first]) or None
@@ -112,7 +124,13 @@ def _only_group(trace: RankTrace) -> int | None:
 
 
 def _report(
-    phase: str, kind: _Kind, mine: np.ndarray, durations: np.ndarray, wire: np.ndarray, waits: np.ndarray, several: bool
+    phase: str,
+    kind: _Kind,
+    mine: np.ndarray,
+    durations: np.ndarray,
+    wire: np.ndarray,
+    waits: np.ndarray,
+    several: bool,
 ) -> CollectiveReport:
     recorded = np.isfinite(durations[:, :, mine]).sum(axis=2)  # (ranks, cycles)
     matched = np.isfinite(wire[:, mine])
@@ -140,7 +158,9 @@ def _us_median(values_ns: np.ndarray) -> float | None:
     return us_from_ns(float(np.median(finite))) if finite.size else None
 
 
-def observed_draft_tp(reports: Sequence[CollectiveReport], phases: set[str], tp_size: int | None) -> int | None:
+def observed_draft_tp(
+    reports: Sequence[CollectiveReport], phases: set[str], tp_size: int | None
+) -> int | None:
     """Return the draft's tensor-parallel size as its collectives prove it; None if they do not.
 
     A draft without collectives under a target that has them runs whole on each rank: TP 1. A draft's

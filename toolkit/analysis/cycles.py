@@ -143,7 +143,11 @@ def _extend(after: Sequence[Forward]) -> Forward | None:
 
 
 def _sample(
-    launches: Sequence[Launch], markers: Sequence[Marker], target: Forward, following: Forward | None, stop: int
+    launches: Sequence[Launch],
+    markers: Sequence[Marker],
+    target: Forward,
+    following: Forward | None,
+    stop: int,
 ) -> Phase | None:
     """Return sampling and acceptance: single kernels after the target's forward.
 
@@ -152,13 +156,17 @@ def _sample(
     """
     end = following.first if following else stop
     between = range(target.last + 1, end)
-    entered = next((p for p in between if launches[p].meaning and launches[p].range_id != target.range_id), None)
+    entered = next(
+        (p for p in between if launches[p].meaning and launches[p].range_id != target.range_id), None
+    )
     if entered is None and following and following.label in ("draft_extend", "drafting"):
         entered = following.first
     if entered is not None:
         between = range(target.last + 1, entered)
     else:
-        closing = [m.position for m in markers if m.kind in ("accept", "sampling") and target.last < m.position < end]
+        closing = [
+            m.position for m in markers if m.kind in ("accept", "sampling") and target.last < m.position < end
+        ]
         between = range(target.last + 1, closing[-1] + 1 if closing else target.last + 1)
     kept = [launches[p] for p in between if launches[p].start_ns >= target.end_ns]
     if not kept:

@@ -37,7 +37,9 @@ def _kernels(recording: Recording) -> HealthCheck:
     empty = [rank for rank, count in sorted(counts.items()) if not count]
     detail = f"{sum(counts.values())} kernels and copies on {len(counts)} ranks"
     if empty:
-        detail = f"no kernel on rank {_listed(empty)}: the profiler ran without CUDA activity or lost its buffers"
+        detail = (
+            f"no kernel on rank {_listed(empty)}: the profiler ran without CUDA activity or lost its buffers"
+        )
     return HealthCheck(check="kernels captured", ok=not empty, detail=detail)
 
 
@@ -74,8 +76,8 @@ def _stacks(recording: Recording) -> HealthCheck:
     detail = "no stacks recorded"
     if stacked:
         detail = (
-            "Python stacks were on in the trace: times between graphs and waits after host gaps are inflated, "
-            "times inside graphs are not"
+            "Python stacks were on in the trace: times between graphs and waits after host gaps are "
+            "inflated, times inside graphs are not"
         )
     return HealthCheck(check="trace without Python stacks", ok=not stacked, detail=detail)
 
@@ -84,7 +86,9 @@ def _pattern(view: TraceView | None) -> HealthCheck | None:
     if view is None:
         return None
     irregular = view.irregular
-    return HealthCheck(check="cycles repeat", ok=irregular is None, detail=irregular or "every phase has its usual kernels")
+    return HealthCheck(
+        check="cycles repeat", ok=irregular is None, detail=irregular or "every phase has its usual kernels"
+    )
 
 
 def _draft_steps(cells: Sequence[Configuration]) -> HealthCheck | None:
@@ -103,7 +107,9 @@ def _kernels_of(rank: RankReport, phase: str) -> int | None:
 
 
 def _matched(cells: Sequence[Configuration]) -> HealthCheck | None:
-    fractions = [c.matched_fraction for cell in cells for c in cell.collectives if c.matched_fraction is not None]
+    fractions = [
+        c.matched_fraction for cell in cells for c in cell.collectives if c.matched_fraction is not None
+    ]
     if not fractions:
         return None
     least = min(fractions)
@@ -121,7 +127,7 @@ def _lengths(cells: Sequence[Configuration]) -> HealthCheck | None:
         return None
     for length, width in known:
         if length < 1 or (width is not None and length > width + 0.005):
-            detail = f"accept length {length:.2f} cannot be with {width} draft tokens: at most {width} are committed a cycle"
+            detail = f"accept length {length:.2f} is impossible: a cycle commits 1 to {width} tokens"
             return HealthCheck(check="accept length possible", ok=False, detail=detail)
         if length == 1 and width is not None and width > 1:
             detail = "accept length is 1.00: no draft was ever kept"
@@ -133,7 +139,9 @@ def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:
     compared = [
         (cell, cell.throughput.from_cycle / cell.throughput.measured - 1)
         for cell in cells
-        if cell.throughput.measured and cell.throughput.from_cycle and cell.cycle_source != cell.throughput.measured_by
+        if cell.throughput.measured
+        and cell.throughput.from_cycle
+        and cell.cycle_source != cell.throughput.measured_by
     ]
     if not compared:
         return None
@@ -149,14 +157,18 @@ def _spans_dropped(recording: Recording) -> HealthCheck | None:
     if not recording.spans:
         return None
     dropped = sum(rank.dropped for rank in recording.spans)
-    return HealthCheck(check="no span dropped", ok=not dropped, detail=f"{dropped} cycles dropped by the probe")
+    return HealthCheck(
+        check="no span dropped", ok=not dropped, detail=f"{dropped} cycles dropped by the probe"
+    )
 
 
 def _undamaged(recording: Recording) -> HealthCheck:
     damage = [note for trace in recording.traces for note in trace.damage]
     damage += [note for rank in recording.spans for note in rank.damage]
     damage += list(recording.log.damage) if recording.log else []
-    return HealthCheck(check="files whole", ok=not damage, detail="; ".join(damage) or "nothing cut or unreadable")
+    return HealthCheck(
+        check="files whole", ok=not damage, detail="; ".join(damage) or "nothing cut or unreadable"
+    )
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -34,7 +34,11 @@ def inspect_recording(recording: Recording) -> RunReport:
         ],
         with_stack,
     )
-    rows = [row for row in recording.measurements if not (recording.log and repeats_a_line(row, recording.log.lines))]
+    rows = [
+        row
+        for row in recording.measurements
+        if not (recording.log and repeats_a_line(row, recording.log.lines))
+    ]
     repeated = len(recording.measurements) - len(rows)
     if repeated:
         notes.append(f"{repeated} rows of the table repeat lines of the log and are counted once")
@@ -72,7 +76,9 @@ def _completed(recording: Recording) -> tuple[RunInfo, list[str]]:
         info = replace(
             info,
             gpu=info.gpu or next((trace.gpu for trace in traces if trace.gpu), None),
-            tp_size=info.tp_size if info.tp_size is not None else (worlds.pop() if len(worlds) == 1 else None),
+            tp_size=info.tp_size
+            if info.tp_size is not None
+            else (worlds.pop() if len(worlds) == 1 else None),
             with_stack=stacked if info.with_stack is None else info.with_stack,
         )
     if recording.log and info.num_draft_tokens is None:
@@ -113,7 +119,9 @@ def _warnings(
     warnings = [check.detail for check in health if check.ok is False]
     observed = _draft_tp(cells, info)
     if info.draft_tp is not None and observed is not None and observed != info.draft_tp:
-        warnings.append(f"the draft runs at TP {observed} by its collectives, not at the TP {info.draft_tp} asked for")
+        warnings.append(
+            f"the draft runs at TP {observed} by its collectives, not at the TP {info.draft_tp} asked for"
+        )
     if view and view.irregular:
         warnings.append("phases are not given, because the pattern of launches does not repeat")
     return warnings

@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from toolkit.analysis.cell_key import CellKey, agree, key_of
-from toolkit.schema.inspection import AcceptanceReport, Bound, Configuration, PhaseTime, RankReport, Throughput
+from toolkit.schema.inspection import (
+    AcceptanceReport,
+    Bound,
+    Configuration,
+    PhaseTime,
+    RankReport,
+    Throughput,
+)
 from toolkit.units import US_PER_S
 
 T = TypeVar("T")
@@ -16,7 +23,9 @@ _HOST_BOUND = 0.75  # GPU work over cycle time; below this the cycle is set by s
 _GPU_BOUND = 0.85
 
 
-def join_cells(by_source: Iterable[dict[CellKey, Configuration]], with_stack: bool | None) -> list[Configuration]:
+def join_cells(
+    by_source: Iterable[dict[CellKey, Configuration]], with_stack: bool | None
+) -> list[Configuration]:
     """Join configurations of one run; sources come in order of trust, each naming cells by key.
 
     A cell joins an earlier one if all parts that both know agree; of each quantity the first source
@@ -65,7 +74,8 @@ def _merged(first: Configuration, second: Configuration, with_stack: bool | None
         acceptance=_merged_acceptance(first.acceptance, second.acceptance),
         throughput=first.throughput if first.throughput.measured else second.throughput,
         unattributed_fraction=_per_untraced_cycle(
-            _either(first.unattributed_fraction, second.unattributed_fraction), inflation if with_stack else None
+            _either(first.unattributed_fraction, second.unattributed_fraction),
+            inflation if with_stack else None,
         ),
         trace_inflation=_either(first.trace_inflation, inflation),
     )
@@ -75,7 +85,9 @@ def _either(first: T | None, second: T | None) -> T | None:
     return first if first is not None else second
 
 
-def _merged_ranks(first: Configuration, second: Configuration, inflation: float | None) -> tuple[RankReport, ...]:
+def _merged_ranks(
+    first: Configuration, second: Configuration, inflation: float | None
+) -> tuple[RankReport, ...]:
     by_rank = {rank.tp_rank: rank for rank in first.ranks}
     for rank in second.ranks:
         mine = by_rank.get(rank.tp_rank)
@@ -84,7 +96,8 @@ def _merged_ranks(first: Configuration, second: Configuration, inflation: float 
     if not inflation:
         return ranks
     return tuple(
-        replace(rank, gpu_busy_fraction=_per_untraced_cycle(rank.gpu_busy_fraction, inflation)) for rank in ranks
+        replace(rank, gpu_busy_fraction=_per_untraced_cycle(rank.gpu_busy_fraction, inflation))
+        for rank in ranks
     )
 
 
@@ -114,7 +127,9 @@ def _merged_phase(first: PhaseTime, second: PhaseTime) -> PhaseTime:
     )
 
 
-def _merged_acceptance(first: AcceptanceReport | None, second: AcceptanceReport | None) -> AcceptanceReport | None:
+def _merged_acceptance(
+    first: AcceptanceReport | None, second: AcceptanceReport | None
+) -> AcceptanceReport | None:
     if first is None or second is None:
         return first or second
     if second.requests and not first.requests:
@@ -144,7 +159,11 @@ def _with_gap(rank: RankReport, cell: Configuration) -> RankReport:
         return rank
     cycle, inside = cell.cycle_us, sum(spans)
     gap = replace(
-        cycle, median=cycle.median - inside, p10=cycle.p10 - inside, p90=cycle.p90 - inside, mean=cycle.mean - inside
+        cycle,
+        median=cycle.median - inside,
+        p10=cycle.p10 - inside,
+        p90=cycle.p90 - inside,
+        mean=cycle.mean - inside,
     )
     return replace(rank, phases={**rank.phases, "gap": PhaseTime(graph_us=gap)})
 

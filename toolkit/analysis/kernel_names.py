@@ -15,7 +15,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-KernelClass = Literal["collective", "gemm", "attention", "layer", "tree", "accept", "sampling", "draft_setup", "setup", "copy", "other"]
+KernelClass = Literal[
+    "collective",
+    "gemm",
+    "attention",
+    "layer",
+    "tree",
+    "accept",
+    "sampling",
+    "draft_setup",
+    "setup",
+    "copy",
+    "other",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +42,39 @@ class KernelKind:
 
 _COLLECTIVES: tuple[tuple[str, str, str], ...] = (
     # NCCL and RCCL: the algorithm and protocol are part of the name
-    (r"(?:nccl|rccl)\w*?Kernel\w*?_?AllReduce\w*?_(?P<algorithm>(?:RING|TREE|NVLS|COLLNET|PAT)\w*)", "all_reduce", ""),
+    (
+        r"(?:nccl|rccl)\w*?Kernel\w*?_?AllReduce\w*?_(?P<algorithm>(?:RING|TREE|NVLS|COLLNET|PAT)\w*)",
+        "all_reduce",
+        "",
+    ),
     (r"(?:nccl|rccl)\w*?_?AllReduce", "all_reduce", "nccl"),
     (r"(?:nccl|rccl)\w*?_?AllGather\w*?_(?P<algorithm>(?:RING|TREE|NVLS|COLLNET|PAT)\w*)", "all_gather", ""),
     (r"(?:nccl|rccl)\w*?_?AllGather", "all_gather", "nccl"),
-    (r"(?:nccl|rccl)\w*?_?ReduceScatter\w*?_(?P<algorithm>(?:RING|TREE|NVLS|COLLNET|PAT)\w*)", "reduce_scatter", ""),
+    (
+        r"(?:nccl|rccl)\w*?_?ReduceScatter\w*?_(?P<algorithm>(?:RING|TREE|NVLS|COLLNET|PAT)\w*)",
+        "reduce_scatter",
+        "",
+    ),
     (r"(?:nccl|rccl)\w*?_?ReduceScatter", "reduce_scatter", "nccl"),
     (r"(?:nccl|rccl)\w*?_?Broadcast(?:\w*?_(?P<algorithm>RING\w*))?", "broadcast", "nccl"),
     (r"(?:nccl|rccl)\w*?_?SendRecv", "send_recv", "nccl"),
     (r"(?:nccl|rccl)(?:Dev)?Kernel", "collective", "nccl"),
     # all-reduce fused with the norm after it
-    (r"allreduce_fusion_kernel_oneshot|trtllm_allreduce_fusion.*one_?shot|oneshotAllreduceFusion", "all_reduce", "fused_one_shot"),
-    (r"allreduce_fusion_kernel_twoshot|trtllm_allreduce_fusion.*two_?shot|twoshotAllreduce", "all_reduce", "fused_two_shot"),
-    (r"allreduce_fusion|allReduceFusion|userbuffers|trtllm_allreduce|fused_allreduce_rmsnorm", "all_reduce", "fused"),
+    (
+        r"allreduce_fusion_kernel_oneshot|trtllm_allreduce_fusion.*one_?shot|oneshotAllreduceFusion",
+        "all_reduce",
+        "fused_one_shot",
+    ),
+    (
+        r"allreduce_fusion_kernel_twoshot|trtllm_allreduce_fusion.*two_?shot|twoshotAllreduce",
+        "all_reduce",
+        "fused_two_shot",
+    ),
+    (
+        r"allreduce_fusion|allReduceFusion|userbuffers|trtllm_allreduce|fused_allreduce_rmsnorm",
+        "all_reduce",
+        "fused",
+    ),
     (r"moe(?:_finalize)?_allreduce|mnnvl.*allreduce|allreduce_mnnvl", "all_reduce", "fused"),
     # the engines' own
     (r"cross_device_all_gather", "all_gather", "cross_device"),
@@ -70,22 +102,48 @@ _COLLECTIVES: tuple[tuple[str, str, str], ...] = (
 _NOT_COLLECTIVE = re.compile(r"^void at::native::|^triton_poi_", re.IGNORECASE)
 _CLASSES: tuple[tuple[str, KernelClass], ...] = (
     (r"build_(?:draft_)?tree|organize_draft_results|build_dynamic_tree", "tree"),
-    (r"verify_?tree|tree_speculative_sampling|rejection_(?:greedy|random)?_?sample|sample_recovered|chain_speculative", "accept"),
+    (
+        r"verify_?tree|tree_speculative_sampling|rejection_(?:greedy|random)?_?sample|sample_recovered|chain_speculative",
+        "accept",
+    ),
     (r"fill_bonus|accept_(?:index|length|token)|rejection_sampl|eagle_verify|strict_rejection", "accept"),
     (r"assign_draft_cache_locs|generate_draft_decode_kv_indices|create_draft_kv_indices", "draft_setup"),
-    (r"eagle_prepare|prepare_eagle|eagle_step|copy_and_expand_eagle|prepare_(?:prefill|decode)_inputs_kernel", "draft_setup"),
-    (r"top_?k_?top_?p|top_?p|min_?p|Sampling|gumbel|softmax_warp|cunn_SoftMax|ArgMax|argmax|multinomial", "sampling"),
+    (
+        r"eagle_prepare|prepare_eagle|eagle_step|copy_and_expand_eagle|prepare_(?:prefill|decode)_inputs_kernel",
+        "draft_setup",
+    ),
+    (
+        r"top_?k_?top_?p|top_?p|min_?p|Sampling|gumbel|softmax_warp|cunn_SoftMax|ArgMax|argmax|multinomial",
+        "sampling",
+    ),
     (r"gatherTopK|bitonicSort|radixFindKthValues|topk_(?:softmax|gating)|penalt|logit_bias", "sampling"),
-    (r"kv_indices|num_kv_splits|cache_locs|req_to_token|kv_indptr|block_table|slot_mapping|compute_position", "setup"),
+    (
+        r"kv_indices|num_kv_splits|cache_locs|req_to_token|kv_indptr|block_table|slot_mapping|compute_position",
+        "setup",
+    ),
     (r"^memcpy|^memset|memcpy32", "copy"),
-    (r"rms_?norm|layer_?norm|rope|rotary|act_and_mul|silu|gelu|swiglu|moe_align|per_token.*quant|quantize", "layer"),
+    (
+        r"rms_?norm|layer_?norm|rope|rotary|act_and_mul|silu|gelu|swiglu|moe_align|per_token.*quant|quantize",
+        "layer",
+    ),
     (r"store_?kv_?cache|reshape_and_cache|set_mla_kv|concat_and_cache", "layer"),
-    (r"nvjet|gemm|gemv|cublas|split_?K|_matmul|ampere_.*(?:16816|1688)|sm\d+_xmma|xmma_|fused_moe|marlin|wgmma", "gemm"),
-    (r"flash::|flash_?attn|flash_fwd|fmha|attention|paged_?attn|_mla|mla_|_fwd_kernel|_fwd_grouped_kernel", "attention"),
-    (r"Batch(?:Decode|Prefill)With|SinglePrefill|decode_kernel|merge_state|merge_attn|kernel_unified_attn", "attention"),
+    (
+        r"nvjet|gemm|gemv|cublas|split_?K|_matmul|ampere_.*(?:16816|1688)|sm\d+_xmma|xmma_|fused_moe|marlin|wgmma",
+        "gemm",
+    ),
+    (
+        r"flash::|flash_?attn|flash_fwd|fmha|attention|paged_?attn|_mla|mla_|_fwd_kernel|_fwd_grouped_kernel",
+        "attention",
+    ),
+    (
+        r"Batch(?:Decode|Prefill)With|SinglePrefill|decode_kernel|merge_state|merge_attn|kernel_unified_attn",
+        "attention",
+    ),
     (r"cutlass", "gemm"),
 )
-_COLLECTIVE_RULES = tuple((re.compile(text, re.IGNORECASE), op, algorithm) for text, op, algorithm in _COLLECTIVES)
+_COLLECTIVE_RULES = tuple(
+    (re.compile(text, re.IGNORECASE), op, algorithm) for text, op, algorithm in _COLLECTIVES
+)
 _CLASS_RULES = tuple((re.compile(text, re.IGNORECASE), kind) for text, kind in _CLASSES)
 _GROUP_IN_TEMPLATE = re.compile(r"<[^<>]*?,\s*(\d{1,2})u?\s*[,>]")
 _OTHER = KernelKind("other")

@@ -114,7 +114,10 @@ class _Ranges:
             if meaning is None:
                 continue
             starts, ends, ids = self.by_thread.setdefault(int(annotations.thread[i]), ([], [], []))
-            start, end = int(annotations.start_ns[i]), int(annotations.start_ns[i] + annotations.duration_ns[i])
+            start, end = (
+                int(annotations.start_ns[i]),
+                int(annotations.start_ns[i] + annotations.duration_ns[i]),
+            )
             if ends and start < ends[-1]:
                 self._inside(ids[-1], meaning)
                 continue

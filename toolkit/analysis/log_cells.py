@@ -20,7 +20,9 @@ def log_draft_tokens(log: ServerLog) -> int | None:
     rated = [
         (line.accept_length, line.accept_rate)
         for line in log.lines
-        if line.kind in ("decode", "spec_metrics") and line.accept_length is not None and line.accept_rate is not None
+        if line.kind in ("decode", "spec_metrics")
+        and line.accept_length is not None
+        and line.accept_rate is not None
     ]
     settled = settle_convention(rated) if rated else None
     return settled.num_draft_tokens if settled else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def rank_times(trace: RankTrace, cycles: Sequence[TracedCycle], waits_us: dict[s
     phases = {name: _phase_time(name, kernels, cycles, waits_us.get(name)) for name in PHASES}
     windows = [
         _Window(kernels, this, following)
-        for this, following in zip(cycles, cycles[1:], strict=False)
+        for this, following in pairwise(cycles)
         if this.period_ns is not None and following.start_ns == this.start_ns + this.period_ns
     ]
     found = {name: time for name, time in phases.items() if time}
@@ -42,7 +43,9 @@ def rank_times(trace: RankTrace, cycles: Sequence[TracedCycle], waits_us: dict[s
         found["gap"] = PhaseTime(graph_us=gap)
     period, busy = sum(w.period_ns for w in windows), sum(w.busy_ns for w in windows)
     return RankTimes(
-        report=RankReport(tp_rank=trace.tp_rank, gpu_busy_fraction=busy / period if period else None, phases=found),
+        report=RankReport(
+            tp_rank=trace.tp_rank, gpu_busy_fraction=busy / period if period else None, phases=found
+        ),
         period_us=[us_from_ns(window.period_ns) for window in windows],
         busy_us=[us_from_ns(window.busy_ns) for window in windows],
         unattributed_us=[us_from_ns(window.unattributed_ns) for window in windows],

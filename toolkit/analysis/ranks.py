@@ -24,7 +24,8 @@ def aligned_cycles(ranks: Sequence[RankCycles]) -> list[tuple[TracedCycle, ...]]
     low = max(0, *(-shift for shift in shifts))
     high = min(len(start) - shift for start, shift in zip(starts, shifts, strict=True))
     return [
-        tuple(rank.cycles[i + shift] for rank, shift in zip(ranks, shifts, strict=True)) for i in range(low, high)
+        tuple(rank.cycles[i + shift] for rank, shift in zip(ranks, shifts, strict=True))
+        for i in range(low, high)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def _key(cycle: SpanCycle, info: RunInfo) -> CellKey:
 def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
     """Return for each cycle the time to the next one in us, where no other work came between."""
     found: dict[int, float] = {}
-    for this, following in zip(cycles, cycles[1:], strict=False):
+    for this, following in pairwise(cycles):
         if following.cycle == this.cycle + 1 and following.batch_size == this.batch_size:
             found[this.cycle] = us_from_ns(following.t_ns - this.t_ns)
     if not found:

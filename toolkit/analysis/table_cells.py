@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit.schema.inspection import AcceptanceReport, Configuration, PhaseTime, RankReport, Spread, Throughput
+from toolkit.schema.inspection import (
+    AcceptanceReport,
+    Configuration,
+    PhaseTime,
+    RankReport,
+    Spread,
+    Throughput,
+)
 from toolkit.schema.log import LogLine
 from toolkit.schema.measurement import Measurement
 from toolkit.units import US_PER_S, us_from_ms
@@ -37,7 +44,9 @@ def _cell(row: Measurement) -> Configuration:
         cycle_source="table" if cycle_us else None,
         ranks=_phases(row),
         acceptance=acceptance,
-        throughput=Throughput(measured=row.tok_s, from_cycle=from_cycle, measured_by="table" if row.tok_s else None),
+        throughput=Throughput(
+            measured=row.tok_s, from_cycle=from_cycle, measured_by="table" if row.tok_s else None
+        ),
         row=row.row,
     )
 
@@ -55,7 +64,9 @@ def _cycle_us(row: Measurement) -> float | None:
 def _phases(row: Measurement) -> tuple[RankReport, ...]:
     """Return published phase times; how they were taken is not known, so they are stage times."""
     published = {"draft": row.draft_ms, "verify": row.verify_ms}
-    phases = {name: PhaseTime(stage_us=_exact(us_from_ms(ms))) for name, ms in published.items() if ms is not None}
+    phases = {
+        name: PhaseTime(stage_us=_exact(us_from_ms(ms))) for name, ms in published.items() if ms is not None
+    }
     return (RankReport(tp_rank=0, gpu_busy_fraction=None, phases=phases),) if phases else ()
 
 

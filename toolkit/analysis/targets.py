@@ -47,7 +47,7 @@ def _alike_or_longest(forwards: Sequence[Forward]) -> list[int]:
     durations = np.array([forward.end_ns - forward.start_ns for forward in forwards], dtype=float)
     sizes = np.array([len(forward.kernels) for forward in forwards])
     kinds = sorted(set(sizes.tolist()), key=lambda size: float(np.median(durations[sizes == size])))
-    return np.flatnonzero(sizes == kinds[-1]).tolist()
+    return [int(i) for i in np.flatnonzero(sizes == kinds[-1])]
 
 
 def is_speculative(forwards: Sequence[Forward], markers: Sequence[Marker], targets: Sequence[int]) -> bool:

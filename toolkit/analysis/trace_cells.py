@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -133,7 +132,9 @@ def _num_steps(
     return 1 if "draft_extend" in phases and "draft" not in phases else None
 
 
-def _num_draft_tokens(num_steps: int | None, tokens: int | None, batch: int | None, info: RunInfo) -> int | None:
+def _num_draft_tokens(
+    num_steps: int | None, tokens: int | None, batch: int | None, info: RunInfo
+) -> int | None:
     if info.num_draft_tokens is not None:
         return info.num_draft_tokens
     if tokens and batch:

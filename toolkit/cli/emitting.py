@@ -52,7 +52,7 @@ def _schedule(model: CostModel, question: Question) -> list[tuple[int, int]]:
         if answer.recommendation.candidate is not None:
             schedule.append((batch, answer.candidates[answer.recommendation.candidate].num_steps))
     if not schedule:
-        raise UndeterminedError("no measured batch size has a determined answer, so there is no schedule to write")
+        raise UndeterminedError(
+            "no measured batch size has a determined answer, so there is no schedule to write"
+        )
     return schedule
-
-

@@ -12,7 +12,9 @@ from toolkit.errors import UsageError
 @click.command("inspect")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (toolkit.inspect/1).")
-@click.option("--lines", is_flag=True, help="Print what each line of one server log says, a JSON object a line.")
+@click.option(
+    "--lines", is_flag=True, help="Print what each line of one server log says, a JSON object a line."
+)
 def inspect_command(paths: tuple[Path, ...], as_json: bool, lines: bool) -> None:
     """Show where the time of a decode cycle goes.
 
@@ -43,10 +45,10 @@ def inspect_command(paths: tuple[Path, ...], as_json: bool, lines: bool) -> None
 
 def _print_lines(paths: tuple[Path, ...]) -> None:
     """Print the lines of one log as JSON objects."""
-    from toolkit.api import read_log_lines
+    from toolkit.api import log_lines
     from toolkit.report.json_text import json_text
 
     if len(paths) != 1 or paths[0].is_dir():
         raise UsageError("--lines reads one server log; give the path of the log file alone")
-    for line in read_log_lines(paths[0]):
+    for line in log_lines(paths[0]):
         click.echo(json_text(line))

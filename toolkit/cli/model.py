@@ -31,7 +31,9 @@ def model_command() -> None:
     help="Where the model goes.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing model.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the resampling behind the intervals.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Of the resampling behind the intervals."
+)
 @_JSON
 def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: int, as_json: bool) -> None:
     """Fit the cost model to run folders, traces, logs or measurements.csv.

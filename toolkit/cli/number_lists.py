@@ -14,7 +14,9 @@ class StepList(click.ParamType):
 
     name = "steps"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
         """Return the step counts in the order given, once each."""
         if isinstance(value, tuple):
             return value
@@ -38,7 +40,9 @@ class NumberList(click.ParamType):
     def __init__(self, *, whole: bool) -> None:
         self.whole = whole
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
         """Return the numbers in the order given."""
         if isinstance(value, tuple):
             return value

@@ -34,7 +34,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         show_default=True,
         help="log: as the engine prints it. draft: correct/proposed. conditional: per position.",
     ),
-    click.option("--at-num-draft-tokens", type=int, metavar="D", help="Draft tokens (root included) of the acceptance."),
+    click.option(
+        "--at-num-draft-tokens", type=int, metavar="D", help="Draft tokens (root included) of the acceptance."
+    ),
     click.option("--batch-size", type=click.IntRange(min=1), help="Running requests."),
     click.option("--context-tokens", type=click.IntRange(min=0), help="Tokens of context of a request."),
     click.option("--tp-size", type=click.IntRange(min=1), help="Choose the fitted group by its TP size."),
@@ -45,9 +47,17 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--steps", type=StepList(), help="Step counts to compare: 0:8 or 1,2,5.  [default: 0:8]"),
     click.option("--topk", type=click.IntRange(min=1), help="Children per draft step; 1 is a chain."),
     click.option("--draft-tp", type=NumberList(whole=True), help="Draft TP sizes to compare: 1,2,4,8."),
-    click.option("--scenarios", type=click.Path(path_type=Path), help="Forecast exactly the rows of this table."),
-    click.option("--allreduce-us", type=click.FloatRange(min=0), help="What if an all-reduce took this long."),
-    click.option("--allreduce-scale", type=click.FloatRange(min=0), help="What if all-reduces took this many times as long."),
+    click.option(
+        "--scenarios", type=click.Path(path_type=Path), help="Forecast exactly the rows of this table."
+    ),
+    click.option(
+        "--allreduce-us", type=click.FloatRange(min=0), help="What if an all-reduce took this long."
+    ),
+    click.option(
+        "--allreduce-scale",
+        type=click.FloatRange(min=0),
+        help="What if all-reduces took this many times as long.",
+    ),
     click.option(
         "--emit",
         type=(click.Choice(["sglang-flags", "sglang-adaptive", "vllm"]), click.Path(path_type=Path)),

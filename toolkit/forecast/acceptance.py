@@ -224,7 +224,7 @@ def _curve_length(group: GroupModel) -> float:
     """Return tau at the most steps the curve holds: hazards multiply, as caps may differ."""
     assert group.curve is not None
     length, survival = 1.0, 1.0
-    for kept, at_risk in zip(group.curve.kept, group.curve.at_risk):
+    for kept, at_risk in zip(group.curve.kept, group.curve.at_risk, strict=True):
         survival *= kept / at_risk if at_risk else 0.0
         length += survival
     return length

@@ -76,17 +76,13 @@ def drawn_from(
         tok_s=speed,
         p_best=None,
         extrapolated=(*cycle.extrapolated, *_length_marks(at, lengths)),
-        reachable=reachable(
-            group.engine, at.num_steps, at.topk, at.num_draft_tokens, other_draft_tp=other
-        ),
+        reachable=reachable(group.engine, at.num_steps, at.topk, at.num_draft_tokens, other_draft_tp=other),
         determined=cycle.determined,
     )
     return Drawn(candidate=candidate, cycle=cycle, tok_s=speed_draws)
 
 
-def _length(
-    at: Setting, lengths: AcceptLengths | None, draws: int
-) -> tuple[float | None, Vector | None]:
+def _length(at: Setting, lengths: AcceptLengths | None, draws: int) -> tuple[float | None, Vector | None]:
     if at.num_steps == 0:
         return 1.0, np.ones(draws)
     if lengths is None:
@@ -137,6 +133,6 @@ def with_p_best(drawn: Sequence[Drawn]) -> list[float | None]:
         return chances
     stacked = np.array([drawn[index].tok_s for index in having])
     best = np.bincount(stacked.argmax(axis=0), minlength=len(having)) / stacked.shape[1]
-    for index, chance in zip(having, best):
+    for index, chance in zip(having, best, strict=True):
         chances[index] = float(chance)
     return chances

@@ -128,8 +128,11 @@ def _break_even(parts: CycleParts, measured: int | None) -> float | None:
     On one GPU its compute takes at most `measured` times as long and its collectives are gone:
     (g - 1) compute = collectives x all-reduce.
     """
-    if not measured or measured < 2 or not parts.draft_collectives or float(np.ptp(parts.draft)) > _WIDE * float(
-        parts.draft.max()
+    if (
+        not measured
+        or measured < 2
+        or not parts.draft_collectives
+        or float(np.ptp(parts.draft)) > _WIDE * float(parts.draft.max())
     ):
         return None
     compute: Vector = parts.draft

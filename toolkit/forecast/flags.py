@@ -47,5 +47,7 @@ def draft_tp_limits(engine: str | None) -> str:
     if engine == "sglang":
         return "SGLang has no flag for it (the draft runs on the target's group), so it needs a patch"
     if engine == "vllm":
-        return "vLLM takes draft_tensor_parallel_size but runs EAGLE drafts on the target's group all the same"
+        return (
+            "vLLM takes draft_tensor_parallel_size but runs EAGLE drafts on the target's group all the same"
+        )
     return "whether the engine can be set to it is not known"

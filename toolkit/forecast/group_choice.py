@@ -47,6 +47,6 @@ def chosen_group(
 
 
 def _named(groups: Sequence[GroupModel], names: Sequence[str | None], wanted: str) -> list[GroupModel]:
-    exact = [group for group, name in zip(groups, names) if name == wanted]
-    part = [group for group, name in zip(groups, names) if wanted.lower() in (name or "").lower()]
+    exact = [group for group, name in zip(groups, names, strict=True) if name == wanted]
+    part = [group for group, name in zip(groups, names, strict=True) if wanted.lower() in (name or "").lower()]
     return exact or part

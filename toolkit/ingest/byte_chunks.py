@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-try:
-    from isal import isal_zlib as fast_zlib
-except ImportError:  # no wheel for this platform
-    fast_zlib = zlib
 
 from toolkit.errors import BadInputError
 
@@ -18,6 +14,17 @@ CHUNK_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's code for a gzip header and a 32 KB window
+
+
+def _fastest_zlib() -> Any:
+    """Return isal's zlib, about three times faster, or the standard one where it has no wheel."""
+    try:
+        return importlib.import_module("isal.isal_zlib")
+    except ImportError:
+        return zlib
+
+
+_ZLIB = _fastest_zlib()
 
 
 def read_chunks(path: Path, damage: list[str], chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
@@ -53,12 +60,12 @@ def _pieces(path: Path, damage: list[str]) -> Iterator[bytes]:
 
 
 def _inflated(path: Path, head: bytes, file: Any, damage: list[str]) -> Iterator[bytes]:
-    inflater = fast_zlib.decompressobj(_GZIP_WINDOW)
+    inflater = _ZLIB.decompressobj(_GZIP_WINDOW)
     raw = head
     while raw:
         try:
             piece = inflater.decompress(raw)
-        except (zlib.error, fast_zlib.error):
+        except (zlib.error, _ZLIB.error):
             damage.append(f"{path.name}: the gzip stream is corrupt; what came before it was read")
             return
         if piece:
@@ -67,7 +74,7 @@ def _inflated(path: Path, head: bytes, file: Any, damage: list[str]) -> Iterator
             raw = inflater.unused_data or file.read(_READ_BYTES)  # another member, or padding
             if not raw.startswith(_GZIP_MAGIC):
                 return
-            inflater = fast_zlib.decompressobj(_GZIP_WINDOW)
+            inflater = _ZLIB.decompressobj(_GZIP_WINDOW)
             continue
         raw = file.read(_READ_BYTES)
     if not inflater.eof:

@@ -90,7 +90,13 @@ class _Collector:
         if kind == _KERNEL:
             stream = args.stream if args.stream is not None else event.tid
             self.kinds[kind].append(
-                name, start, duration, correlation, self._lane(stream), args.group_size or 0, _message_bytes(args)
+                name,
+                start,
+                duration,
+                correlation,
+                self._lane(stream),
+                args.group_size or 0,
+                _message_bytes(args),
             )
         elif kind == _ANNOTATION or correlation >= 0:
             self.kinds[kind].append(name, start, duration, correlation, self._lane(event.tid), 0, 0)
@@ -133,28 +139,40 @@ def read_trace(path: Path) -> RankTrace:
     result = stream_events(read_chunks(path, damage), collector.consume)
     _refuse(path, result, collector)
     if not result.complete and not damage:
-        damage.append(f"{path.name}: the trace ends in the middle of an event; {result.events} events before it were read")
+        damage.append(
+            f"{path.name}: the trace ends in the middle of an event; "
+            f"{result.events} events before it were read"
+        )
     lost = result.lost_events - (0 if result.complete else 1)  # the cut event itself was just named
     if lost > 0:
         damage.append(f"{path.name}: {lost} events could not be read and were left out")
     if collector.bad_times:
-        damage.append(f"{path.name}: {collector.bad_times} events have no usable time or duration and were left out")
+        damage.append(
+            f"{path.name}: {collector.bad_times} events have no usable time or duration and were left out"
+        )
     return _rank_trace(path, result, collector, tuple(damage))
 
 
 def _refuse(path: Path, result: StreamResult, collector: _Collector) -> None:
     if not result.found_array:
-        raise BadInputError(f"{path} is no profiler trace: it has no traceEvents; pass a torch profiler .json or .json.gz")
+        raise BadInputError(
+            f"{path} is no profiler trace: it has no traceEvents; pass a torch profiler .json or .json.gz"
+        )
     if not result.events:
         raise BadInputError(f"{path} holds no readable event; record the trace again")
     if len(collector.rank_labels) > 1:
         labels = ", ".join(sorted(collector.rank_labels)[:4])
-        raise BadInputError(f"{path} merges several ranks ({labels}); pass the files of the single ranks instead")
+        raise BadInputError(
+            f"{path} merges several ranks ({labels}); pass the files of the single ranks instead"
+        )
 
 
-def _rank_trace(path: Path, result: StreamResult, collector: _Collector, damage: tuple[str, ...]) -> RankTrace:
+def _rank_trace(
+    path: Path, result: StreamResult, collector: _Collector, damage: tuple[str, ...]
+) -> RankTrace:
     top = result.top_level
-    distributed = top.get("distributedInfo") if isinstance(top.get("distributedInfo"), dict) else {}
+    found = top.get("distributedInfo")
+    distributed: dict[str, Any] = found if isinstance(found, dict) else {}
     base_ns = top.get("baseTimeNanoseconds")
     base = base_ns if isinstance(base_ns, int) else 0
     kernel, host, annotation = (columns.sorted() for columns in collector.kinds)

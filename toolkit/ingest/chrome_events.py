@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,11 +110,9 @@ def _object(text: bytes) -> dict[str, Any]:
 
 def _last_boundary(buffer: bytes) -> int:
     for start in (max(0, len(buffer) - _TAIL_BYTES), 0):
-        last = None
-        for last in _BOUNDARY.finditer(buffer, start):
-            pass
+        last = deque(_BOUNDARY.finditer(buffer, start), maxlen=1)
         if last:
-            return last.end()
+            return last[0].end()
         if not start:
             break
     return 0

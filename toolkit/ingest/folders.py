@@ -56,9 +56,14 @@ def read_recordings(paths: Sequence[Path]) -> list[Recording]:
             continue
         found = [recording for folder in _run_folders(path) for recording in _read_folder(folder)]
         if not found:
-            raise BadInputError(f"{path} holds no run: no trace, spans, log, client.json or measurements.csv in it; check the path")
+            raise BadInputError(
+                f"{path} holds no run: no trace, spans, log, client.json or measurements.csv in it; "
+                "check the path"
+            )
         recordings += found
-    return recordings + [recording for files in _single_runs(singles) for recording in _read_files(files, None)]
+    return recordings + [
+        recording for files in _single_runs(singles) for recording in _read_files(files, None)
+    ]
 
 
 def _run_folders(top: Path, depth: int = 0) -> Iterator[Path]:
@@ -115,7 +120,9 @@ def _refuse(path: Path, kind: FileKind) -> None:
     if kind in ("run", "gpu"):
         raise BadInputError(f"{path} describes a run but holds no measurement; give its folder {path.parent}")
     if kind == "unknown":
-        raise BadInputError(f"{path} is no trace, spans file, server log, client.json or measurements.csv; check the path")
+        raise BadInputError(
+            f"{path} is no trace, spans file, server log, client.json or measurements.csv; check the path"
+        )
 
 
 def _read_files(files: _Files, folder: Path | None) -> list[Recording]:
@@ -128,7 +135,10 @@ def _read_files(files: _Files, folder: Path | None) -> list[Recording]:
     spans = tuple(read_spans(path) for path in files.of("spans"))
     log_paths = files.of("log")
     if len(log_paths) > 1:
-        raise BadInputError(f"{log_paths[1].parent} holds the logs of several servers ({log_paths[0].name}, {log_paths[1].name}); make a run folder for each")
+        raise BadInputError(
+            f"{log_paths[1].parent} holds several server logs ({log_paths[0].name}, {log_paths[1].name}); "
+            "make a run folder for each"
+        )
     log = read_server_log(log_paths[0]) if log_paths else None
     clients = files.of("client")
     where = folder or next(iter(files.by_kind.values()))[0]
@@ -161,8 +171,8 @@ def _traces(files: _Files) -> tuple[RankTrace, ...]:
         other = traces.setdefault(trace.tp_rank, trace)
         if other is not trace:
             raise BadInputError(
-                f"{path.parent} holds two traces of rank {trace.tp_rank} ({other.source}, {trace.source}), of two servers or "
-                "two windows; make a run folder for each"
+                f"{path.parent} holds two traces of rank {trace.tp_rank} ({other.source}, {trace.source}), "
+                "of two servers or two windows; make a run folder for each"
             )
     return tuple(traces[rank] for rank in sorted(traces))
 
@@ -177,9 +187,7 @@ def _rows(files: _Files) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
     return tuple(rows), tuple(damage)
 
 
-def _table_recordings(
-    rows: Sequence[Measurement], warnings: tuple[str, ...], path: Path
-) -> list[Recording]:
+def _table_recordings(rows: Sequence[Measurement], warnings: tuple[str, ...], path: Path) -> list[Recording]:
     """Return one recording for each sweep and server of a table; rows of one never mix with another's."""
     by_server: dict[tuple[object, ...], list[Measurement]] = {}
     for row in rows:

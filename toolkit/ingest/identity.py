@@ -18,15 +18,17 @@ _SERVER_FACTS = ("engine", "engine_version", "tp_size", "num_steps", "topk", "nu
 _TABLE_FACTS = ("engine", "engine_version", "model", "draft_model", "gpu", "tp_size", "draft_tp")
 
 
-def require_one_server(where: Path, given: RunInfo, log: ServerLog | None, traces: Sequence[RankTrace]) -> None:
+def require_one_server(
+    where: Path, given: RunInfo, log: ServerLog | None, traces: Sequence[RankTrace]
+) -> None:
     """Raise BadInputError where run.json, log and traces contradict each other on the server."""
     if log and log.server:
         for name in _SERVER_FACTS:
             said, logged = getattr(given, name), getattr(log.server, name)
             if said is not None and logged is not None and said != logged:
                 raise BadInputError(
-                    f"{where} mixes two servers: {name} is {said} in run.json and {logged} in {Path(log.source).name}; "
-                    "make a run folder for each"
+                    f"{where} mixes two servers: {name} is {said} in run.json and {logged} in "
+                    f"{Path(log.source).name}; make a run folder for each"
                 )
     worlds = {trace.world_size: trace.source for trace in traces if trace.world_size}
     if len(worlds) > 1:
@@ -58,7 +60,7 @@ def completed_info(given: RunInfo, log: ServerLog | None, rows: Sequence[Measure
         engines = {line.engine for line in log.lines if line.engine and line.kind != "other"}
         if info.engine is None and len(engines) == 1:
             info = replace(info, engine=engines.pop())
-    agreed = {}
+    agreed: dict[str, Any] = {}
     for name in _TABLE_FACTS:
         values = {getattr(row, name) for row in rows}
         agreed[name] = values.pop() if len(values) == 1 else None

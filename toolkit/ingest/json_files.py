@@ -34,7 +34,7 @@ def require_schema(found: object, expected: str, source: str) -> None:
 
 def read_json_object(path: Path, schema: str) -> dict[str, Any]:
     """Return the JSON object of a file whose `schema` is the one expected, that key taken out."""
-    raw = read_bytes(path)
+    raw, _ = read_bytes(path)
     if not raw.strip():
         raise BadInputError(f"{path} is empty; restore it or leave it out")
     try:

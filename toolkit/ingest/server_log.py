@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,24 @@ def read_server_log(path: Path) -> ServerLog:
     return ServerLog(source=str(path), lines=tuple(lines), server=notes.server(), damage=damage)
 
 
+def read_log_lines(path: Path) -> list[LogLine]:
+    """Return what each line of a file says, lines of several servers too, blank and # lines left out.
+
+    BadInputError if there is no such line.
+    """
+    texts, damage = read_text_lines(path)
+    lines = [
+        read_log_line(text, number)
+        for number, text in enumerate(texts, 1)
+        if text.strip() and not text.startswith("#")
+    ]
+    if not lines:
+        raise BadInputError(
+            f"{path} has no line to read: {'; '.join(damage) or 'it holds only comments'}; check the path"
+        )
+    return lines
+
+
 def _require_one_engine(lines: list[LogLine], path: Path) -> None:
     """Raise BadInputError when two engines' measurements stand in one file."""
     first: dict[str, LogLine] = {}
@@ -88,7 +107,7 @@ def _require_one_engine(lines: list[LogLine], path: Path) -> None:
         )
 
 
-def lines_as_json(log: ServerLog) -> list[dict[str, Any]]:
+def lines_as_json(lines: Iterable[LogLine]) -> list[dict[str, Any]]:
     """Return the objects that `inspect LOG --lines` prints, one a line, in order."""
     return [
         {
@@ -103,5 +122,5 @@ def lines_as_json(log: ServerLog) -> list[dict[str, Any]]:
             "ranks": {"tp": line.ranks.tp, "dp": line.ranks.dp, "ep": line.ranks.ep, "pp": line.ranks.pp},
             "truncated": line.truncated,
         }
-        for line in log.lines
+        for line in lines
     ]

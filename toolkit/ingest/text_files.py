@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
-from typing import Any
 
-from toolkit.errors import BadInputError
-
-_codec: Any = zlib
-try:  # about three times faster on a log of 100 MB
-    from isal import isal_zlib
-
-    _codec = isal_zlib
-except ImportError:  # pragma: no cover - isal is not built for every platform
-    pass
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_WINDOW = 31  # zlib's code for a gzip header and trailer
-_CHUNK_BYTES = 1 << 20
+from toolkit.ingest.byte_chunks import read_chunks
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the file's bytes; BadInputError in one sentence when it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise BadInputError(f"{path} cannot be read ({reason}); check its path and permissions") from error
+def read_bytes(path: Path) -> tuple[bytes, tuple[str, ...]]:
+    """Return a file's bytes, inflated if it is gzip, and sentences on where that stopped early.
 
-
-def unzipped(packed: bytes) -> tuple[bytes, str | None]:
-    """Return what a gzip file holds and, when it is cut or damaged, why it stops there."""
-    parts: list[bytes] = []
-    rest = packed
-    while rest[: len(_GZIP_MAGIC)] == _GZIP_MAGIC:
-        member = _codec.decompressobj(wbits=_GZIP_WINDOW)
-        at = 0
-        while at < len(rest) and not member.eof:
-            try:
-                parts.append(member.decompress(rest[at : at + _CHUNK_BYTES]))
-            except Exception as error:  # isal and zlib have error classes of their own
-                return b"".join(parts), f"its compression is damaged ({error})"
-            at += _CHUNK_BYTES
-        if not member.eof:
-            return b"".join(parts), "its compressed stream is cut"
-        rest = member.unused_data + rest[at:]
-    return b"".join(parts), None
+    Raises BadInputError in one sentence when it cannot be read.
+    """
+    damage: list[str] = []
+    return b"".join(read_chunks(path, damage)), tuple(damage)
 
 
 def decoded(raw: bytes) -> str:
@@ -62,17 +29,14 @@ def read_text_lines(path: Path) -> tuple[list[str], tuple[str, ...]]:
     Only `\n` and `\r\n` end a line, so that line numbers are an editor's. Of a cut gzip file the
     last line is left out unless its end was read: half a line may hold half a number.
     """
-    raw = read_bytes(path)
-    if not raw:
+    raw, damage = read_bytes(path)
+    if not raw and not damage:
         return [], (f"{path} is empty",)
-    if raw[: len(_GZIP_MAGIC)] != _GZIP_MAGIC:
-        return _lines(decoded(raw)), ()
-    body, fault = unzipped(raw)
-    text = decoded(body)
-    if fault is None:
-        return (_lines(text), ()) if text else ([], (f"{path} is empty",))
+    text = decoded(raw)
+    if not damage:
+        return _lines(text), ()
     lines = _lines(text[: text.rfind("\n") + 1])
-    return lines, (f"{path}: {fault}; {len(lines)} lines before that point were read",)
+    return lines, (*damage, f"{path}: {len(lines)} whole lines were read before that point")
 
 
 def _lines(text: str) -> list[str]:

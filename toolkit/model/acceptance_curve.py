@@ -18,7 +18,11 @@ from toolkit.schema.cost import AcceptanceCurve
 
 Matrix = NDArray[np.float64]
 DECAY, DECAY_SPREAD = 0.035, 0.04
-_FORM_INSIDE, _FORM_NEXT, _FORM_TWICE = 0.02, 0.05, 0.10  # of tau: at, just beyond and at twice the steps seen
+_FORM_INSIDE, _FORM_NEXT, _FORM_TWICE = (
+    0.02,
+    0.05,
+    0.10,
+)  # of tau: at, just beyond and at twice the steps seen
 _BRANCH = (0.5, 1.0)  # a tree of w children keeps a draft with 1 - (1 - a) w^-b
 _EDGE = 1e-9
 _HALVINGS = 60
@@ -89,9 +93,7 @@ def _decays(rng: np.random.Generator, draws: int) -> Vector:
 
 def _hazards_of(by_position: tuple[float, ...], draws: int) -> Matrix:
     survival = np.array([1.0, *by_position])
-    hazards = np.divide(
-        survival[1:], survival[:-1], out=np.zeros(len(by_position)), where=survival[:-1] > 0
-    )
+    hazards = np.divide(survival[1:], survival[:-1], out=np.zeros(len(by_position)), where=survival[:-1] > 0)
     return np.tile(hazards, (draws + 1, 1))
 
 

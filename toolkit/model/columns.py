@@ -20,7 +20,7 @@ def columns_of(cells: Sequence[Cell], host_bound: Sequence[bool]) -> tuple[str, 
     """
     plain = [cell for cell in cells if cell.num_steps == 0]
     speculative = [cell for cell in cells if cell.num_steps > 0]
-    summed = [cell for cell, floor in zip(cells, host_bound) if not floor and cell.cycle]
+    summed = [cell for cell, floor in zip(cells, host_bound, strict=True) if not floor and cell.cycle]
     wanted: set[str] = set()
     if plain:
         wanted |= _plain_columns(plain)

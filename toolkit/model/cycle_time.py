@@ -41,9 +41,7 @@ class CycleForecast:
     extrapolated: tuple[str, ...]
 
 
-def cycle_at(
-    fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None = None
-) -> CycleForecast:
+def cycle_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None = None) -> CycleForecast:
     """Return the forecast of one setting, with `costs` of collectives in place of the measured ones."""
     marks, form = _marks(fitted, at)
     batches = _batches(fitted, at)

@@ -100,12 +100,12 @@ def _prior(columns: Sequence[str], detail: FitDetail) -> Vector:
 
 def _posterior(detail: FitDetail, columns: Sequence[str]) -> Matrix:
     """Return the covariance of the terms after the runs at hand, in prior standard deviations."""
-    prior = dict(zip(columns, _prior(columns, detail)))
+    prior = dict(zip(columns, _prior(columns, detail), strict=True))
     places = [list(columns).index(name) if name in prior else -1 for name in detail.fitted.columns]
     information = np.eye(len(columns))
     for row in detail.rows:
         factors = np.zeros(len(columns))
-        for place, name, value in zip(places, detail.fitted.columns, row.factors):
+        for place, name, value in zip(places, detail.fitted.columns, row.factors, strict=True):
             if place >= 0:
                 factors[place] = value * prior[name] / row.total_us
         information += np.outer(factors, factors) / (_NOISE**2 + row.se**2)

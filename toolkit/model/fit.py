@@ -97,7 +97,7 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
 
 def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
     made = []
-    for cell, floor in zip(detail.cells, detail.host_bound):
+    for cell, floor in zip(detail.cells, detail.host_bound, strict=True):
         forecast = cycle_at(detail.fitted, setting_of(cell))
         made.append(
             FittedCell(

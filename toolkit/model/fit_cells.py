@@ -91,4 +91,4 @@ def _without_empty(columns: tuple[str, ...], rows: list[Row]) -> tuple[tuple[str
         )
         for row in rows
     ]
-    return tuple(name for name, used in zip(columns, touched) if used), kept
+    return tuple(name for name, used in zip(columns, touched, strict=True) if used), kept

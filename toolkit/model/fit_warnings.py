@@ -52,5 +52,7 @@ def _host(detail: FitDetail) -> list[str]:
 
 def _collectives(detail: FitDetail) -> list[str]:
     if any(not cost.measured for cost in detail.fitted.costs):
-        return ["the collectives of a plain step were not traced: as many as in the verify forward are assumed"]
+        return [
+            "the collectives of a plain step were not traced: as many as in the verify forward are assumed"
+        ]
     return []

@@ -17,7 +17,7 @@ def host_bound_flags(cells: Sequence[Cell]) -> list[bool]:
     be mistaken about: its host time is a summand (`host_plain_us`).
     """
     known = [_is_floor(cell) for cell in cells]
-    longest = max((cell.cycle.us for cell, floor in zip(cells, known) if floor and cell.cycle), default=0.0)
+    longest = max((cell.cycle.us for cell, floor in zip(cells, known, strict=True) if floor and cell.cycle), default=0.0)
     return [
         floor
         or (
@@ -27,7 +27,7 @@ def host_bound_flags(cells: Sequence[Cell]) -> list[bool]:
             and cell.cycle is not None
             and cell.cycle.us <= _SAME_CYCLE * longest
         )
-        for cell, floor in zip(cells, known)
+        for cell, floor in zip(cells, known, strict=True)
     ]
 
 

@@ -110,9 +110,7 @@ def _less_last_selection(columns: Sequence[str], factors: Vector, phase: str, ce
     return changed
 
 
-def _step_rows(
-    index: int, cell: Cell, columns: Sequence[str], costs: Sequence[CollectiveCost]
-) -> list[Row]:
+def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[CollectiveCost]) -> list[Row]:
     """Return a row for the mean draft forward inside the draft pass; vLLM's first one is the extend."""
     steps = cell.steps[1:] if cell.engine == "vllm" else cell.steps
     if not steps or cell.num_steps < 2:

@@ -51,8 +51,11 @@ def _source(detail: FitDetail, index: int, name: str) -> str:
     """Return where a coefficient comes from: the closest measurement that holds it."""
     rows = [row for row in detail.rows if row.factors[index] != 0]
     if any(row.kind == "draft_step" for row in rows):
-        sources = {"spans" if detail.cells[row.cell].steps_exclude_selection else "trace" for row in rows
-                   if row.kind == "draft_step"}
+        sources = {
+            "spans" if detail.cells[row.cell].steps_exclude_selection else "trace"
+            for row in rows
+            if row.kind == "draft_step"
+        }
         return "draft steps in " + " and ".join(sorted(sources))
     phases = [row for row in rows if row.kind not in ("cycle", "floor")]
     if phases and name.startswith("stage_overhead"):

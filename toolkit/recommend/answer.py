@@ -63,7 +63,7 @@ def predict(model: CostModel, question: Question) -> Forecast:
     decided, drawn = _placed(decided, drawn, plain, forecaster, situation, question)
     chances = with_p_best(drawn)
     others = draft_tp_candidates(forecaster, settings, question.draft_tp, situation.batch_size)
-    candidates = [replace(one.candidate, p_best=chance) for one, chance in zip(drawn, chances)]
+    candidates = [replace(one.candidate, p_best=chance) for one, chance in zip(drawn, chances, strict=True)]
     return Forecast(
         inputs=_inputs(group, situation, question),
         acceptance=acceptance.used,
@@ -74,7 +74,9 @@ def predict(model: CostModel, question: Question) -> Forecast:
         ),
         recommendation=decided,
         draft_tp=draft_tp_answer(
-            forecaster, _draft_setting(group, situation, decided, candidates), question.draft_tp,
+            forecaster,
+            _draft_setting(group, situation, decided, candidates),
+            question.draft_tp,
             question.verify_share,
         ),
         warnings=(*group.warnings, *situation.notes, *acceptance.notes, *notes),
@@ -116,9 +118,15 @@ def _undetermined(group: GroupModel, drawn: Sequence[Drawn]) -> UndeterminedErro
     if pairs:
         why = f"{pairs[0][0]} and {pairs[0][1]} cannot be told apart"
     else:
-        why = drawn[0].candidate.extrapolated[-1] if drawn and drawn[0].candidate.extrapolated else "too few runs"
+        why = (
+            drawn[0].candidate.extrapolated[-1]
+            if drawn and drawn[0].candidate.extrapolated
+            else "too few runs"
+        )
     run = next(iter(group.next_runs), None)
-    settle = f"a run with {run.num_steps} steps at batch {run.batch_size} would settle it" if run else "add runs"
+    settle = (
+        f"a run with {run.num_steps} steps at batch {run.batch_size} would settle it" if run else "add runs"
+    )
     return UndeterminedError(
         f"the runs of {group_text(group)} do not determine {steps} steps at batch "
         f"{drawn[0].candidate.batch_size if drawn else '?'}: {why}; {settle} (--anyway shows the range)"
@@ -181,7 +189,7 @@ def _scenarios(model: CostModel, question: Question) -> Forecast:
     drawn, used, plain, notes, group = scenario_candidates(model, question)
     candidates = tuple(
         replace(one.candidate, p_best=chance, row=row.row)
-        for one, chance, row in zip(drawn, with_p_best(drawn), question.scenarios)
+        for one, chance, row in zip(drawn, with_p_best(drawn), question.scenarios, strict=True)
     )
     if not question.anyway and not any(one.candidate.determined for one in drawn):
         raise _undetermined(group, drawn)
@@ -211,5 +219,3 @@ def _scenarios(model: CostModel, question: Question) -> Forecast:
         ),
         warnings=(*group.warnings, *notes),
     )
-
-

@@ -23,7 +23,9 @@ def recommend(
     A setting is changed only for an expected gain of 2 % or more that has a chance of 80 % to be more
     than 2 %: against the current setting if it is given, else against plain decoding.
     """
-    usable = [i for i, one in enumerate(drawn) if one.tok_s is not None and (anyway or one.candidate.determined)]
+    usable = [
+        i for i, one in enumerate(drawn) if one.tok_s is not None and (anyway or one.candidate.determined)
+    ]
     open_steps = [one.candidate.num_steps for one in drawn if not one.candidate.determined]
     ending = _open_text(open_steps) if not anyway else ""
     if not usable:

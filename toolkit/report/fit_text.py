@@ -66,9 +66,7 @@ def _cells(group: GroupReport) -> Table:
                 "-" if off is None else f"{off:+.1%}",
             ]
         )
-    return table(
-        ["<run", "steps", "batch", "context", "cycle ms", "<from", "fitted ms", "off"], rows
-    )
+    return table(["<run", "steps", "batch", "context", "cycle ms", "<from", "fitted ms", "off"], rows)
 
 
 def _ms(us: float | None) -> float | None:

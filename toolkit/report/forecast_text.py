@@ -93,7 +93,16 @@ def _candidates(forecast: Forecast) -> Table:
             ]
         )
     names = ["steps", "D", *(["TP"] if other_tp else []), *(["topk", "batch"] if scenario else [])]
-    names += ["length", "cycle ms", "<90 %", "tok/s", "<90 %", "best", *([] if scenario else ["even at"]), "<"]
+    names += [
+        "length",
+        "cycle ms",
+        "<90 %",
+        "tok/s",
+        "<90 %",
+        "best",
+        *([] if scenario else ["even at"]),
+        "<",
+    ]
     return table(names, rows)
 
 

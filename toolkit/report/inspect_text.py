@@ -53,7 +53,9 @@ def _configuration(cell: Configuration, run: RunReport) -> Iterator[RenderableTy
         yield _phases(cell)
     if cell.draft_steps:
         steps = "  ".join(f"{step.forward}: {step.median_us:,.1f}" for step in cell.draft_steps)
-        yield Text(f"draft forwards, us (median, rank that waits least; from {cell.draft_steps_source}): {steps}")
+        yield Text(
+            f"draft forwards, us (median, rank that waits least; from {cell.draft_steps_source}): {steps}"
+        )
     if cell.collectives:
         yield _collectives(cell)
     yield Text(_acceptance(cell, run))
@@ -61,7 +63,9 @@ def _configuration(cell: Configuration, run: RunReport) -> Iterator[RenderableTy
 
 def _title(cell: Configuration) -> str:
     steps = "plain decoding" if cell.num_steps == 0 else f"{whole(cell.num_steps)} steps"
-    padded = "" if cell.padded_batch_size in (None, cell.batch_size) else f" (padded to {cell.padded_batch_size})"
+    padded = (
+        "" if cell.padded_batch_size in (None, cell.batch_size) else f" (padded to {cell.padded_batch_size})"
+    )
     context = "" if cell.context_tokens is None else f", context {cell.context_tokens:,} tokens"
     width = "" if cell.num_steps == 0 else f", {whole(cell.num_draft_tokens)} draft tokens"
     return f"{steps}{width}, batch {whole(cell.batch_size)}{padded}{context}; from {', '.join(cell.sources)}"
@@ -162,4 +166,6 @@ def _rows(cells: list[Configuration]) -> RenderableType:
     ]
     more = len(cells) - len(rows)
     title = "rows of the table" + (f" ({more} more not shown)" if more > 0 else "")
-    return table(("line", "steps", "D", "topk", "batch", "context", "length", "cycle ms", "tok/s"), rows, title)
+    return table(
+        ("line", "steps", "D", "topk", "batch", "context", "length", "cycle ms", "tok/s"), rows, title
+    )

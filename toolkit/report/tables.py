@@ -18,7 +18,9 @@ _WIDEST = 120
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
     """Return a table; columns whose name starts with '<' are aligned left, others right."""
-    grid = Table(title=title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 0), expand=False)
+    grid = Table(
+        title=title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 0), expand=False
+    )
     for name in columns:
         left = name.startswith("<")
         grid.add_column(name.lstrip("<"), justify="left" if left else "right", no_wrap=True)

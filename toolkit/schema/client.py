@@ -9,7 +9,7 @@ CLIENT_SCHEMA = "toolkit.client/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCount:
-    """Counters of one request: `verify_cycles` cycles, `correct_drafts_histogram[i]` of them kept i drafts."""
+    """Counters of one request: of `verify_cycles`, `correct_drafts_histogram[i]` kept i drafts."""
 
     output_tokens: int | None = None
     verify_cycles: int | None = None
