@@ -114,7 +114,7 @@ def founding_case() -> Inspection:
     table = run(
         "measurements.csv",
         configuration(0, 11_111.0, cycle_source="table", row=2, cycles=1),
-        configuration(5, None, row=3, throughput=Throughput(measured=71.3, measured_by="table")),
+        configuration(5, None, row=3, throughput_tok_s=Throughput(measured=71.3, measured_by="table")),
         model="kimi",
         tp_size=8,
     )

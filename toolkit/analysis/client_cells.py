@@ -42,6 +42,6 @@ def client_cells(client: ClientResult, info: RunInfo) -> dict[CellKey, Configura
         cycle_us=cycle_us,
         cycle_source="client" if cycle_us else None,
         acceptance=acceptance,
-        throughput=Throughput(measured=measured, measured_by="client" if measured else None),
+        throughput_tok_s=Throughput(measured=measured, measured_by="client" if measured else None),
     )
     return {CellKey(batch, None, info.num_steps, context_bin(info.context_tokens)): cell}

@@ -137,18 +137,18 @@ def _lengths(cells: Sequence[Configuration]) -> HealthCheck | None:
 
 def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:
     compared = [
-        (cell, cell.throughput.from_cycle / cell.throughput.measured - 1)
+        (cell, cell.throughput_tok_s.from_cycle / cell.throughput_tok_s.measured - 1)
         for cell in cells
-        if cell.throughput.measured
-        and cell.throughput.from_cycle
-        and cell.cycle_source != cell.throughput.measured_by
+        if cell.throughput_tok_s.measured
+        and cell.throughput_tok_s.from_cycle
+        and cell.cycle_source != cell.throughput_tok_s.measured_by
     ]
     if not compared:
         return None
     cell, off = max(compared, key=lambda pair: abs(pair[1]))
     detail = (
-        f"{cell.throughput.from_cycle:.1f} tok/s from cycle and acceptance, {cell.throughput.measured:.1f} "
-        f"measured by the {cell.throughput.measured_by} ({off:+.1%})"
+        f"{cell.throughput_tok_s.from_cycle:.1f} tok/s from cycle and acceptance, {cell.throughput_tok_s.measured:.1f} "
+        f"measured by the {cell.throughput_tok_s.measured_by} ({off:+.1%})"
     )
     return HealthCheck(check="throughput agrees", ok=abs(off) <= _CLOSE, detail=detail)
 

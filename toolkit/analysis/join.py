@@ -72,7 +72,7 @@ def _merged(first: Configuration, second: Configuration, with_stack: bool | None
         draft_steps_source=steps.draft_steps_source,
         collectives=first.collectives or second.collectives,
         acceptance=_merged_acceptance(first.acceptance, second.acceptance),
-        throughput=first.throughput if first.throughput.measured else second.throughput,
+        throughput_tok_s=first.throughput_tok_s if first.throughput_tok_s.measured else second.throughput_tok_s,
         unattributed_fraction=_per_untraced_cycle(
             _either(first.unattributed_fraction, second.unattributed_fraction),
             inflation if with_stack else None,
@@ -146,7 +146,7 @@ def _merged_acceptance(
 def _concluded(cell: Configuration, with_stack: bool | None) -> Configuration:
     """Add what follows from the joined numbers: throughput from the cycle, and what bounds the cycle."""
     ranks = tuple(_with_gap(rank, cell) for rank in cell.ranks)
-    return replace(cell, ranks=ranks, throughput=_throughput(cell), bound=_bound(cell, with_stack))
+    return replace(cell, ranks=ranks, throughput_tok_s=_throughput(cell), bound=_bound(cell, with_stack))
 
 
 def _with_gap(rank: RankReport, cell: Configuration) -> RankReport:
@@ -173,7 +173,7 @@ def _throughput(cell: Configuration) -> Throughput:
     from_cycle = None
     if cell.cycle_us and cell.batch_size and length:
         from_cycle = cell.batch_size * length * US_PER_S / cell.cycle_us.mean
-    return replace(cell.throughput, from_cycle=from_cycle)
+    return replace(cell.throughput_tok_s, from_cycle=from_cycle)
 
 
 def _bound(cell: Configuration, with_stack: bool | None) -> Bound:

@@ -64,5 +64,5 @@ def _cell(key: CellKey, windows: list[LogWindow], info: RunInfo) -> Configuratio
         cycle_us=cycle_us,
         cycle_source="log" if cycle_us else None,
         acceptance=from_log(windows, info.num_draft_tokens),
-        throughput=Throughput(measured=measured, measured_by="log"),
+        throughput_tok_s=Throughput(measured=measured, measured_by="log"),
     )

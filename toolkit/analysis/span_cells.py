@@ -18,6 +18,7 @@ from toolkit.schema.spans import RankSpans, SpanCycle
 from toolkit.units import us_from_ns
 
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
+_RUN_AHEAD = 4  # cycles: a queue of two batches fills and drains
 _PAUSE = 3.0  # a gap this many usual cycles long held a prefill or an idle server
 
 
@@ -42,11 +43,24 @@ def _key(cycle: SpanCycle, info: RunInfo) -> CellKey:
 
 
 def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
-    """Return for each cycle the time to the next one in us, where no other work came between."""
+    """Return for each cycle the time to the next one in us, where no other work came between.
+
+    After a pause the host runs ahead of the GPU, so the first starts follow each other faster than
+    cycles do; those are left out where enough remain.
+    """
     found: dict[int, float] = {}
+    since_pause = 0
+    ahead: set[int] = set()
     for this, following in pairwise(cycles):
-        if following.cycle == this.cycle + 1 and following.batch_size == this.batch_size:
-            found[this.cycle] = us_from_ns(following.t_ns - this.t_ns)
+        if following.cycle != this.cycle + 1 or following.batch_size != this.batch_size:
+            since_pause = 0
+            continue
+        found[this.cycle] = us_from_ns(following.t_ns - this.t_ns)
+        if since_pause < _RUN_AHEAD:
+            ahead.add(this.cycle)
+        since_pause += 1
+    if len(ahead) < len(found) / 2:
+        found = {cycle: period for cycle, period in found.items() if cycle not in ahead}
     if not found:
         return {}
     usual = float(np.median(list(found.values())))

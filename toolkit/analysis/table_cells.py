@@ -44,7 +44,7 @@ def _cell(row: Measurement) -> Configuration:
         cycle_source="table" if cycle_us else None,
         ranks=_phases(row),
         acceptance=acceptance,
-        throughput=Throughput(
+        throughput_tok_s=Throughput(
             measured=row.tok_s, from_cycle=from_cycle, measured_by="table" if row.tok_s else None
         ),
         row=row.row,

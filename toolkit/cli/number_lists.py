@@ -1,58 +1,50 @@
-"""Lists and ranges of numbers as options."""
+"""Lists and ranges of numbers as options (click callbacks)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 
 _MOST_STEPS = 64
 
 
-class StepList(click.ParamType):
-    """Step counts: "0:8" (both ends included), "1,2,5", or both mixed."""
-
-    name = "steps"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Return the step counts in the order given, once each."""
-        if isinstance(value, tuple):
-            return value
-        found: dict[int, None] = {}
-        for part in str(value).split(","):
-            first, colon, last = part.strip().partition(":")
-            if not first.isdigit() or (colon and not last.isdigit()):
-                self.fail(f"{part.strip()!r} is no step count; write 0:8 or 1,2,5", param, ctx)
-            start, end = int(first), int(last) if colon else int(first)
-            if end < start or end > _MOST_STEPS:
-                self.fail(f"{part.strip()!r} must rise and end at {_MOST_STEPS} or below", param, ctx)
-            found |= dict.fromkeys(range(start, end + 1))
-        return tuple(found)
+def step_list(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """Return step counts in the order given, once each: "0:8" (both ends included), "1,2,5", or mixed."""
+    if text is None:
+        return None
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        first, colon, last = part.strip().partition(":")
+        if not _is_count(first) or (colon and not _is_count(last)):
+            raise click.BadParameter(f"{part.strip()!r} is no step count; write 0:8 or 1,2,5")
+        start, end = int(first), int(last) if colon else int(first)
+        if end < start or end > _MOST_STEPS:
+            raise click.BadParameter(f"{part.strip()!r} must rise and end at {_MOST_STEPS} or below")
+        found |= dict.fromkeys(range(start, end + 1))
+    return tuple(found)
 
 
-class NumberList(click.ParamType):
-    """Numbers separated by commas; `whole` ones must be integers of at least 1."""
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6
 
-    name = "numbers"
 
-    def __init__(self, *, whole: bool) -> None:
-        self.whole = whole
+def whole_list(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """Return whole numbers of at least 1, separated by commas."""
+    if text is None:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not _is_count(part) or int(part) < 1:
+            raise click.BadParameter(f"{part!r} is no whole number of at least 1; write 1,2,4")
+    return tuple(int(part) for part in parts)
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, ...]:
-        """Return the numbers in the order given."""
-        if isinstance(value, tuple):
-            return value
-        numbers = []
-        for part in str(value).split(","):
-            try:
-                number = int(part) if self.whole else float(part)
-            except ValueError:
-                self.fail(f"{part.strip()!r} is no number", param, ctx)
-            if self.whole and number < 1:
-                self.fail(f"{number} is below 1", param, ctx)
-            numbers.append(number)
-        return tuple(numbers)
+
+def share_list(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[float, ...] | None:
+    """Return numbers separated by commas."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no list of numbers; write 0.7,0.5,0.3") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from toolkit.cli.number_lists import NumberList, StepList
+from toolkit.cli.number_lists import share_list, step_list, whole_list
 from toolkit.errors import UsageError
 
 _OPTIONS: list[Callable[[Any], Any]] = [
@@ -24,7 +24,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--accept-length", type=float, help="Tokens per cycle, bonus token included."),
     click.option(
         "--accept-by-position",
-        type=NumberList(whole=False),
+        callback=share_list,
         help="Shares of cycles that kept draft 1, 2, ...: 0.7,0.5,0.3.",
     ),
     click.option(
@@ -44,9 +44,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--model-name", help="Choose the fitted group by (a part of) its model's name."),
     click.option("--current-steps", type=click.IntRange(min=0), help="Step count in use; 0 is off."),
     click.option("--verify-share", type=float, help="Verify's share of the cycle, where you know it."),
-    click.option("--steps", type=StepList(), help="Step counts to compare: 0:8 or 1,2,5.  [default: 0:8]"),
+    click.option("--steps", callback=step_list, help="Step counts to compare: 0:8 or 1,2,5.  [default: 0:8]"),
     click.option("--topk", type=click.IntRange(min=1), help="Children per draft step; 1 is a chain."),
-    click.option("--draft-tp", type=NumberList(whole=True), help="Draft TP sizes to compare: 1,2,4,8."),
+    click.option("--draft-tp", callback=whole_list, help="Draft TP sizes to compare: 1,2,4,8."),
     click.option(
         "--scenarios", type=click.Path(path_type=Path), help="Forecast exactly the rows of this table."
     ),
@@ -101,7 +101,6 @@ def predict_command(
     _one_acceptance(asked)
     if emit is not None:
         refuse_existing(emit[1], overwrite=overwrite)
-    asked["draft_tp"] = asked["draft_tp"] or ()
     question = Question(scenarios=None if scenarios is None else _scenarios(scenarios), **asked)
     model = read_cost_model(model_path)
     forecast = predict(model, question)

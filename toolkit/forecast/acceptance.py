@@ -67,7 +67,8 @@ def _place(group: GroupModel, question: Question, situation: Situation) -> _Plac
     if width is not None:
         if width < 2:
             raise UsageError(
-                f"--at-num-draft-tokens {width}: the root counts, so speculation has at least 2; give D, not K - 1"
+                f"--at-num-draft-tokens {width}: the root counts, so speculation has at least 2; "
+                "give the draft tokens of the runs"
             )
         for setting in group.settings:
             if setting.num_draft_tokens == width:
@@ -102,7 +103,8 @@ def _checked_length(length: float, place: _Place) -> float:
     most = place.num_steps + 1
     if not isfinite(length) or length < 1:
         raise UsageError(
-            f"accept length {length:g} is below 1, but the bonus token alone makes 1: give tokens per cycle, bonus included"
+            f"accept length {length:g} is below 1, but the bonus token alone makes 1: "
+            "give tokens per cycle, bonus included"
         )
     if length > most + 1e-9:
         raise UsageError(
@@ -166,12 +168,13 @@ def _by_position(shares: tuple[float, ...]) -> Acceptance:
     for position, share in enumerate(shares, start=1):
         if not 0 <= share <= 1:
             raise UsageError(
-                f"--accept-by-position: {share:g} at position {position} is not between 0 and 1; give shares of cycles"
+                f"--accept-by-position: {share:g} at position {position} is not between 0 and 1; "
+                "give shares of cycles"
             )
         if share > before:
             raise UsageError(
-                f"--accept-by-position rises to {share:g} at position {position}; draft {position} is kept only when "
-                "those before it are, so give unconditional shares"
+                f"--accept-by-position rises to {share:g} at position {position}; draft {position} is kept only "
+                "when those before it are, so give unconditional shares"
             )
         before = share
     length = 1 + sum(shares)

@@ -80,7 +80,7 @@ class _Shares:
 
 def _shares(parts: CycleParts) -> _Shares:
     shares = (parts.draft + parts.draft_wire) / np.maximum(parts.cycle, 1e-9)
-    gains = parts.total / parts.with_draft(0.0, 0.0) - 1
+    gains = parts.total / np.maximum(parts.with_draft(0.0, 0.0), 1e-9) - 1
     return _Shares(low=float(shares.min()), high=float(shares.max()), most_gain=float(gains.max()))
 
 
@@ -102,7 +102,8 @@ def draft_tp_answer(
     elif shares.high - shares.low > _WIDE:
         why = (
             f"the runs leave the draft anywhere from {shares.low:.0%} to {shares.high:.0%} of a cycle of "
-            f"{at.num_steps} steps, so whether another TP pays cannot be told; a traced run or --verify-share settles it"
+            f"{at.num_steps} steps, so whether another TP pays cannot be told; "
+            "a traced run or --verify-share settles it"
         )
     else:
         why = f"the draft is {shares.high:.0%} of a cycle of {at.num_steps} steps, so {free}"

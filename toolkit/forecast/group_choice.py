@@ -42,11 +42,14 @@ def chosen_group(
     if not left:
         raise UndeterminedError(f"no fitted group is the one asked for; the model holds: {names}")
     raise UndeterminedError(
-        f"the model holds {len(left)} groups that fit ({names}): choose with --tp-size, --engine or --model-name"
+        f"the model holds {len(left)} groups that fit ({names}): "
+        "choose with --tp-size, --engine or --model-name"
     )
 
 
 def _named(groups: Sequence[GroupModel], names: Sequence[str | None], wanted: str) -> list[GroupModel]:
     exact = [group for group, name in zip(groups, names, strict=True) if name == wanted]
-    part = [group for group, name in zip(groups, names, strict=True) if wanted.lower() in (name or "").lower()]
+    part = [
+        group for group, name in zip(groups, names, strict=True) if wanted.lower() in (name or "").lower()
+    ]
     return exact or part

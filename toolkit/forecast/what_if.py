@@ -54,7 +54,7 @@ def _pinned(group: GroupModel, fitted: Fitted, share: float) -> tuple[Fitted, li
     made = pinned(fitted, at, share)
     if made is None:
         raise BadInputError(
-            f"--verify-share {share:g} contradicts the fitted runs at {most.num_steps} steps: no non-negative terms "
-            "reproduce both; leave it out or check the runs"
+            f"--verify-share {share:g} contradicts the fitted runs at {most.num_steps} steps: "
+            "no non-negative terms reproduce both; leave it out or check the runs"
         )
     return made, [f"verify pinned to {share:.0%} of the cycle of {most.num_steps} steps, as given"]

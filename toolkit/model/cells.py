@@ -92,7 +92,7 @@ def _inflated(run: RunReport, found: Configuration) -> bool:
 def _why_no_time(found: Configuration) -> str:
     if found.cycle_us is not None:
         return "its cycle comes from a trace that may hold Python stacks, and no phase was timed apart"
-    if found.throughput.measured is not None and found.num_steps:
+    if found.throughput_tok_s.measured is not None and found.num_steps:
         return "it has a throughput but no accept length, so no cycle time"
     return "it has no cycle time"
 

@@ -1,7 +1,7 @@
 """The cycle time of a setting from a fit: point, range where the data leaves it open, and draws.
 
 Draw i of every setting uses the same refit, so differences between settings are paired. Model error
-is log-normal on top: 2 % inside what was seen, 5 % to twice the steps or batch, 10 % beyond.
+is log-normal on top (`reach.py`): 2 % inside what was seen, 5 % to twice the steps, 10 % beyond.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.model.collective_costs import cycle_wire_us
-from toolkit.model.fitted import Fitted
+from toolkit.model.fitted import Fitted, Matrix
+from toolkit.model.reach import FORM_INSIDE, batches_of, reach
 from toolkit.model.terms import Setting, Vector, cycle_vector, floor_column
 from toolkit.schema.cost import CollectiveCost
 
-FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.05, 0.10
 _DETERMINED = 1e-4  # of a forecast along null directions
 _NARROW = 1.02  # an open range narrower than this is as good as a value
-_CONTEXT_FREE = 2.0
 _NORMAL_95 = 1.645
 _MIX = 0.5  # Dirichlet weight of vertices: most draws lie near an edge of what is possible
 
@@ -43,8 +42,8 @@ class CycleForecast:
 
 def cycle_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None = None) -> CycleForecast:
     """Return the forecast of one setting, with `costs` of collectives in place of the measured ones."""
-    marks, form = _marks(fitted, at)
-    batches = _batches(fitted, at)
+    marks, form = reach(fitted.support, at)
+    batches = batches_of(fitted.support, at)
     if not batches or (at.num_steps > 0 and "verify_us" not in fitted.columns):
         kind = "plain decoding" if at.num_steps == 0 else "speculation"
         return _nothing(None, (*marks, f"{kind} was not measured"))
@@ -75,7 +74,7 @@ def _ends(fitted: Fitted, factors: Vector, wire: float, at: Setting) -> tuple[fl
     points = [fitted.solution]
     if len(fitted.vertices) and _open_share(fitted, factors) > _DETERMINED:
         points = list(fitted.vertices)
-    cycles = [_cycle(fitted.columns, factors, wire, at, point[None, :])[0] for point in points]
+    cycles = [_cycle(fitted, factors, wire, at, point[None, :])[0] for point in points]
     return float(min(cycles)), float(max(cycles))
 
 
@@ -86,13 +85,11 @@ def _open_share(fitted: Fitted, factors: Vector) -> float:
     return float(np.linalg.norm(fitted.null @ scaled)) / length if length else 0.0
 
 
-def _cycle(columns: Sequence[str], factors: Vector, wire: float, at: Setting, points: Vector) -> Vector:
+def _cycle(fitted: Fitted, factors: Vector, wire: float, at: Setting, points: Matrix) -> Vector:
     """Return the cycle for each row of coefficients: the GPU's sum, or the host's floor if that is longer."""
     cycles = points @ factors + wire
-    floor = floor_column(at)
-    if floor in columns:
-        cycles = np.maximum(cycles, points[:, list(columns).index(floor)])
-    return np.asarray(cycles)
+    floor = _floor(fitted, at, points)
+    return np.asarray(cycles if floor is None else np.maximum(cycles, floor))
 
 
 def _closed(
@@ -103,10 +100,10 @@ def _closed(
         ends = _ends(fitted, factors, wire, at)
         value = float(np.sqrt(ends[0] * ends[1]))
         rng = np.random.default_rng([fitted.seed, 4])
-        logs = fitted.noise.run_spread * rng.standard_normal(len(fitted.draws))
+        logs = fitted.noise.speculative_spread * rng.standard_normal(len(fitted.draws))
     else:
-        value = float(_cycle(fitted.columns, factors, wire, at, fitted.solution[None, :])[0])
-        drawn = _cycle(fitted.columns, factors, wire, at, fitted.draws)
+        value = float(_cycle(fitted, factors, wire, at, fitted.solution[None, :])[0])
+        drawn = _cycle(fitted, factors, wire, at, fitted.draws)
         logs = np.log(np.maximum(drawn, 1e-9) / value)
     expected, new_run = _with_errors(fitted, at, value, logs, form)
     lo, hi = np.quantile(new_run, [0.05, 0.95])
@@ -136,7 +133,7 @@ def _open(
     if len(fitted.vertices) > 1:
         rng = np.random.default_rng([fitted.seed, 1])
         mix = rng.dirichlet(np.full(len(fitted.vertices), _MIX), size=count)
-        cycles = _cycle(fitted.columns, factors, wire, at, mix @ fitted.vertices)
+        cycles = _cycle(fitted, factors, wire, at, mix @ fitted.vertices)
         place = np.clip((cycles - cycles.min()) / max(float(np.ptp(cycles)), 1e-9), 0.0, 1.0)
     else:
         place = np.random.default_rng([fitted.seed, 1]).random(count)
@@ -144,7 +141,7 @@ def _open(
     expected, new_run = _with_errors(fitted, at, value, inside - np.log(value), form)
     # between plain decoding and the steps seen the range itself holds every shape the cycle can have
     bracketed = at.num_steps < max(fitted.support.steps, default=0) and len(fitted.support.plain_batches)
-    error = np.hypot(FORM_INSIDE if bracketed else form, fitted.noise.run_spread)
+    error = np.hypot(FORM_INSIDE if bracketed else form, _spread(fitted, at, value))
     edge = np.exp(_NORMAL_95 * fitted.noise.scale * error)
     return CycleForecast(
         value=value,
@@ -167,33 +164,23 @@ def _with_errors(
     expected = scale * (logs + form * errors[0])
     return (
         np.asarray(value * np.exp(expected)),
-        np.asarray(value * np.exp(expected + scale * fitted.noise.run_spread * errors[1])),
+        np.asarray(value * np.exp(expected + scale * _spread(fitted, at, value) * errors[1])),
     )
 
 
-def _batches(fitted: Fitted, at: Setting) -> tuple[int, ...]:
-    support = fitted.support
-    return support.plain_batches if at.num_steps == 0 else support.speculative_batches
+def _spread(fitted: Fitted, at: Setting, value: float) -> float:
+    """Return by how much a new run differs: a host-bound cycle by what host-bound cycles did."""
+    if at.num_steps == 0:
+        return fitted.noise.plain_spread
+    floor = _floor(fitted, at, fitted.solution[None, :])
+    if floor is not None and value <= float(floor[0]) * (1 + 1e-9):
+        return fitted.noise.floor_spread
+    return fitted.noise.speculative_spread
 
 
-def _marks(fitted: Fitted, at: Setting) -> tuple[tuple[str, ...], float]:
-    """Return where a setting leaves what was seen, and the model error that this costs."""
-    marks: list[str] = []
-    form = FORM_INSIDE
-    checks = [("batch size", at.batch_size, _batches(fitted, at))]
-    if at.num_steps > 0:
-        checks.append(("num_steps", at.num_steps, fitted.support.steps))
-    for name, value, seen in checks:
-        if seen and not seen[0] <= value <= seen[-1]:
-            near = seen[0] / 2 <= value <= 2 * seen[-1]
-            form = max(form, FORM_NEAR if near else FORM_FAR)
-            marks.append(f"{name} {value} outside {seen[0]} to {seen[-1]}")
-    contexts = fitted.support.contexts
-    if at.context_tokens and contexts:
-        if not contexts[0] / _CONTEXT_FREE <= at.context_tokens <= contexts[-1] * _CONTEXT_FREE:
-            form = FORM_FAR
-            marks.append(f"context {at.context_tokens} outside {contexts[0]} to {contexts[-1]}")
-    if at.num_steps > 0 and fitted.support.topks and at.topk not in fitted.support.topks:
-        form = FORM_FAR
-        marks.append(f"topk {at.topk} was not measured")
-    return tuple(marks), form
+def _floor(fitted: Fitted, at: Setting, points: Matrix) -> Vector | None:
+    """Return the host's floor in each row of coefficients, None where there is none."""
+    name = floor_column(at)
+    if name is None or name not in fitted.columns:
+        return None
+    return np.asarray(points.take(fitted.columns.index(name), axis=1))

@@ -66,7 +66,8 @@ def _chain(steps: int, batch: int, context: int | None) -> Setting:
 
 def _choices(detail: FitDetail) -> list[Setting]:
     batches = sorted({cell.batch_size for cell in detail.cells} | set(_NEW_BATCHES))
-    contexts = sorted({cell.context_tokens for cell in detail.cells if cell.context_tokens})[:3] or [None]
+    known = sorted({cell.context_tokens for cell in detail.cells if cell.context_tokens})
+    contexts: list[int | None] = [*known[:3]] or [None]
     return [_chain(steps, batch, context) for steps, batch, context in product(_STEPS, batches, contexts)]
 
 

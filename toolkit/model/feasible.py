@@ -60,7 +60,9 @@ def _extreme(
         bounds=(0, None),
         method="highs",
     )
-    return np.maximum(result.x, 0.0) / design.norms if result.status == 0 else None
+    if result.status != 0:
+        return None
+    return np.asarray(np.maximum(np.asarray(result.x), 0.0) / design.norms)
 
 
 def _objectives(cells: Sequence[Cell], columns: Sequence[str]) -> list[Vector]:

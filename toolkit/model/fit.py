@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
-
 from toolkit import __version__
 from toolkit.errors import UndeterminedError
 from toolkit.model.cell import Cell, GroupKey
@@ -119,7 +117,7 @@ def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
     return tuple(made)
 
 
-def _rounded(values: Iterable[float] | np.ndarray) -> tuple[float, ...]:  # type: ignore[type-arg]
+def _rounded(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(f"{value:.{_DIGITS}g}") for value in values)
 
 

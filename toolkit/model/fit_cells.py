@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from toolkit.model.feasible import vertices
 from toolkit.model.fitted import Fitted, support_of
 from toolkit.model.host_bound import host_bound_flags
 from toolkit.model.identify import null_space
-from toolkit.model.rows import Row, rows_of
+from toolkit.model.rows import Family, Row, rows_of
 from toolkit.model.solve import Design, design_of, lack_of_fit, refits, solve, student_widening
 from toolkit.model.spread import PRIOR_DOF, run_spread
+from toolkit.model.terms import Vector
 from toolkit.schema.cost import CollectiveCost, Noise
 
 _LARGEST_SPREAD = 0.3
+_FAMILIES: tuple[Family, ...] = ("plain", "speculative", "floor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +52,25 @@ def fit_cells(
         raise ValueError("fit of no times")
     columns, rows = _without_empty(columns, rows)
     between, replicate_dof = run_spread(cells) if spread is None else spread
-    design = design_of(rows, between)
-    solution = solve(design)
-    null = null_space(design)
-    lack, residual_dof = lack_of_fit(design, solution, len(columns) - len(null))
-    between = min(between * lack, _LARGEST_SPREAD)
-    dof = PRIOR_DOF + replicate_dof + residual_dof
-    drawn = refits(design, rows, between, student_widening(dof), draws, seed)
+    solution = solve(design_of(rows, dict.fromkeys(_FAMILIES, between)))
+    spreads, widened = _spreads(rows, solution, between, replicate_dof)
+    design = design_of(rows, spreads)
     fitted = Fitted(
         engine=cells[0].engine,
         columns=columns,
         norms=design.norms,
         solution=solution,
-        null=null,
+        null=null_space(design),
         vertices=vertices(design, rows, cells, columns, solution),
-        draws=drawn,
+        draws=refits(design, rows, widened, draws, seed),
         costs=tuple(costs),
-        noise=Noise(run_spread=between, replicate_dof=replicate_dof, dof=dof),
+        noise=Noise(
+            run_spread=between,
+            replicate_dof=replicate_dof,
+            plain_spread=spreads["plain"],
+            speculative_spread=spreads["speculative"],
+            floor_spread=spreads["floor"],
+        ),
         support=support_of(cells),
         seed=seed,
     )
@@ -75,20 +79,24 @@ def fit_cells(
     )
 
 
+def _spreads(
+    rows: Sequence[Row], solution: Vector, between: float, replicate_dof: int
+) -> tuple[dict[Family, float], dict[Family, float]]:
+    """Return the relative spread of each family's rows, and the same widened for few degrees of freedom."""
+    design = design_of(rows, dict.fromkeys(_FAMILIES, between))
+    spreads: dict[Family, float] = {}
+    widened: dict[Family, float] = {}
+    for family in _FAMILIES:
+        lack, dof = lack_of_fit(design, rows, solution, family)
+        spreads[family] = min(between * lack, _LARGEST_SPREAD)
+        widened[family] = spreads[family] * student_widening(PRIOR_DOF + replicate_dof + dof)
+    return spreads, widened
+
+
 def _without_empty(columns: tuple[str, ...], rows: list[Row]) -> tuple[tuple[str, ...], list[Row]]:
     """Drop columns that no row touches: a term nobody measured is absent, not zero."""
     touched = np.any(np.array([row.factors for row in rows]) != 0, axis=0)
     if touched.all():
         return columns, rows
-    kept = [
-        Row(
-            cell=row.cell,
-            kind=row.kind,
-            us=row.us,
-            total_us=row.total_us,
-            se=row.se,
-            factors=row.factors[touched],
-        )
-        for row in rows
-    ]
+    kept = [replace(row, factors=row.factors[touched]) for row in rows]
     return tuple(name for name, used in zip(columns, touched, strict=True) if used), kept

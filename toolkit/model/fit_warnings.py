@@ -13,7 +13,8 @@ def fit_warnings(detail: FitDetail) -> list[str]:
     sentences = [*_stages(detail), *_host(detail), *_collectives(detail)]
     if detail.fitted.noise.replicate_dof == 0:
         sentences.append(
-            f"no configuration was run twice: a run-to-run spread of {detail.fitted.noise.run_spread:.1%} is assumed"
+            f"no configuration was run twice: a run-to-run spread of {detail.fitted.noise.run_spread:.1%} "
+            "is assumed"
         )
     return sentences
 
@@ -31,7 +32,8 @@ def _stages(detail: FitDetail) -> list[str]:
     sentences = []
     if stage:
         sentences.append(
-            f"{', '.join(stage)} timed around the engine's calls only: copies and launch gaps are inside these terms"
+            f"{', '.join(stage)} timed around the engine's calls only: copies and launch gaps are inside "
+            "these terms"
         )
     if dropped:
         sentences.append(
@@ -45,8 +47,8 @@ def _host(detail: FitDetail) -> list[str]:
     if not count:
         return []
     return [
-        f"{count} of {len(detail.cells)} configurations are host-bound: their cycle is a floor (host_cycle_us), "
-        "and step counts whose GPU time stays below it take equally long"
+        f"{count} of {len(detail.cells)} configurations are host-bound: their cycle is a floor "
+        "(host_cycle_us), and step counts whose GPU time stays below it take equally long"
     ]
 
 

@@ -63,14 +63,14 @@ def fitted_of(group: GroupModel, seed: int) -> Fitted:
 
 def support_of(cells: Iterable[Cell] | Iterable[FittedCell]) -> Support:
     """Return what the cells cover; batches are the padded ones."""
-    cells = list(cells)
-    speculative = [cell for cell in cells if cell.num_steps > 0]
+    seen: list[Cell | FittedCell] = list(cells)
+    speculative = [cell for cell in seen if cell.num_steps > 0]
     return Support(
-        plain_batches=_values(cell.padded_batch_size for cell in cells if cell.num_steps == 0),
+        plain_batches=_values(cell.padded_batch_size for cell in seen if cell.num_steps == 0),
         speculative_batches=_values(cell.padded_batch_size for cell in speculative),
         steps=_values(cell.num_steps for cell in speculative),
         topks=_values(cell.topk for cell in speculative),
-        contexts=_values(cell.context_tokens for cell in cells if cell.context_tokens),
+        contexts=_values(cell.context_tokens for cell in seen if cell.context_tokens),
     )
 
 

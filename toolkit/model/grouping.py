@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from statistics import median
 
 from toolkit.model.cell import Cell, GroupKey
+from toolkit.units import ms_from_us
 
 # a cycle holds a whole target forward; below this share of a plain step one of the two is wrong
 _LEAST_SHARE_OF_PLAIN = 0.95
@@ -62,8 +63,8 @@ def _without_impossible(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
         ):
             warnings.append(
                 f"{cell.run}: {cell.setting_text} left out of the fit: its cycle of "
-                f"{cell.cycle.us / 1000:.2f} ms is shorter than a plain step of {median(steps) / 1000:.2f} ms, "
-                "which every cycle contains, so one of the two is wrong"
+                f"{ms_from_us(cell.cycle.us):.2f} ms is shorter than a plain step of "
+                f"{ms_from_us(median(steps)):.2f} ms, which every cycle contains, so one of the two is wrong"
             )
         else:
             kept.append(cell)

@@ -17,7 +17,9 @@ def host_bound_flags(cells: Sequence[Cell]) -> list[bool]:
     be mistaken about: its host time is a summand (`host_plain_us`).
     """
     known = [_is_floor(cell) for cell in cells]
-    longest = max((cell.cycle.us for cell, floor in zip(cells, known, strict=True) if floor and cell.cycle), default=0.0)
+    longest = max(
+        (cell.cycle.us for cell, floor in zip(cells, known, strict=True) if floor and cell.cycle), default=0.0
+    )
     return [
         floor
         or (

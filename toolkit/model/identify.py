@@ -49,7 +49,7 @@ def identifiability(design: Design, columns: Sequence[str]) -> Identifiability:
 
 
 def _sparse(space: Matrix, columns: Sequence[str]) -> Matrix:
-    """Return null directions of as few terms as possible, each told by what trades with the verify forward."""
+    """Return null directions of as few terms as possible: each trades a term with the verify forward."""
     order = sorted(range(len(columns)), key=lambda index: columns[index] in _LAST)
     back = np.argsort(order)
     return np.asarray(_echelon(np.asarray(space)[:, order])[:, back])

@@ -46,9 +46,9 @@ def parts_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost]) -> Cy
     """Return the parts of a speculative cycle."""
     points = fitted.vertices if len(fitted.vertices) else fitted.solution[None, :]
     floor = floor_column(at)
-    floors = np.zeros(len(points))
-    if floor in fitted.columns:
-        floors = points[:, list(fitted.columns).index(floor)]
+    floors: Vector = np.zeros(len(points))
+    if floor is not None and floor in fitted.columns:
+        floors = np.asarray(points.take(fitted.columns.index(floor), axis=1))
     wire = sum(phase_wire_us(costs, phase, at, fitted.engine) for phase in _DRAFT_PHASES)
     counts = [replace(cost, wire_us=1.0) for cost in costs]
     return CycleParts(

@@ -9,6 +9,7 @@ import numpy as np
 
 from toolkit.analysis.accept_rate import convention_of_version
 from toolkit.model.cell import Cell
+from toolkit.model.terms import Vector
 from toolkit.schema.cost import AcceptanceCurve, SpeculativeSetting
 from toolkit.schema.inspection import AcceptanceReport
 
@@ -54,7 +55,7 @@ def _positions(cell: Cell) -> tuple[float, ...]:
     return cell.acceptance.accept_by_position[: cell.num_steps]
 
 
-def _design_effect(acceptance: AcceptanceReport, survival: np.ndarray) -> float:  # type: ignore[type-arg]
+def _design_effect(acceptance: AcceptanceReport, survival: Vector) -> float:
     """Return the squared error of the accept length over that of independent cycles, at least 1."""
     if acceptance.se is None or not isfinite(acceptance.se) or acceptance.cycles < 2:
         return _UNKNOWN_EFFECT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from toolkit.model.terms import Setting, Vector, cycle_vector, phase_vector
 from toolkit.schema.cost import CollectiveCost
 
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
+Family = Literal["plain", "speculative", "floor"]  # families share no coefficient
 # a phase that is all wire keeps this share for its terms, so that no row asks for a negative time
 _LEAST_REST = 0.02
 
@@ -33,6 +35,7 @@ class Row:
     total_us: float
     se: float
     factors: Vector
+    family: Family
 
 
 def setting_of(cell: Cell) -> Setting:
@@ -61,19 +64,21 @@ def rows_of(
         if cell.cycle is not None:
             if host_bound[index]:
                 unit = np.array([float(name == "host_cycle_us") for name in columns])
-                rows.append(_row(index, "floor", cell.cycle, 0.0, unit))
+                rows.append(_row(index, "floor", cell.cycle, 0.0, unit, cell.num_steps))
             else:
                 wire = cycle_wire_us(costs, at, cell.engine)
-                rows.append(_row(index, "cycle", cell.cycle, wire, cycle_vector(columns, at)))
+                factors = cycle_vector(columns, at)
+                rows.append(_row(index, "cycle", cell.cycle, wire, factors, cell.num_steps))
         for phase in _PHASES:
             rows += _phase_rows(index, cell, phase, columns, costs, kinds[phase], both[phase])
         rows += _step_rows(index, cell, columns, costs)
     return rows
 
 
-def _row(cell: int, kind: str, time: Timed, wire_us: float, factors: Vector) -> Row:
+def _row(cell: int, kind: str, time: Timed, wire_us: float, factors: Vector, num_steps: int) -> Row:
     rest = max(time.us - wire_us, _LEAST_REST * time.us)
-    return Row(cell=cell, kind=kind, us=rest, total_us=time.us, se=time.se, factors=factors)
+    family: Family = "floor" if kind == "floor" else "plain" if num_steps == 0 else "speculative"
+    return Row(cell=cell, kind=kind, us=rest, total_us=time.us, se=time.se, factors=factors, family=family)
 
 
 def _phase_rows(
@@ -93,11 +98,11 @@ def _phase_rows(
     rows = []
     if phase in cell.graph:
         factors = _less_last_selection(columns, factors, phase, cell)
-        rows.append(_row(index, phase, cell.graph[phase], wire, factors))
+        rows.append(_row(index, phase, cell.graph[phase], wire, factors, cell.num_steps))
     if phase in cell.stage and (kind == "stage" or both):
         overhead = np.array([float(name == f"stage_overhead_{phase}_us") for name in columns])
         whole = phase_vector(columns, phase, at, draft_holds_extend=cell.engine == "vllm")
-        rows.append(_row(index, phase, cell.stage[phase], wire, whole + overhead))
+        rows.append(_row(index, phase, cell.stage[phase], wire, whole + overhead, cell.num_steps))
     return rows
 
 
@@ -105,7 +110,7 @@ def _less_last_selection(columns: Sequence[str], factors: Vector, phase: str, ce
     """Events around the forwards of a graph end with the last forward, before its selection."""
     if phase != "draft" or not cell.steps_exclude_selection or "draft_selection_us" not in columns:
         return factors
-    changed = factors.copy()
+    changed: Vector = factors.copy()
     changed[list(columns).index("draft_selection_us")] -= 1.0
     return changed
 
@@ -126,4 +131,4 @@ def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[C
     if cell.steps_exclude_selection and "draft_selection_us" in columns:
         factors[list(columns).index("draft_selection_us")] = 0.0
     wire = sum(cost.per_forward * cost.wire_us for cost in costs if cost.phase == "draft")
-    return [_row(index, "draft_step", Timed(us=fmean(steps), se=0.0), wire, factors)]
+    return [_row(index, "draft_step", Timed(us=fmean(steps), se=0.0), wire, factors, cell.num_steps)]

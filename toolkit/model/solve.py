@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import stdtrit
 
-from toolkit.model.rows import Row
+from toolkit.model.rows import Family, Row
 from toolkit.model.terms import Vector
 
 Matrix = NDArray[np.float64]
@@ -34,10 +34,10 @@ class Design:
     cells: NDArray[np.int64]
 
 
-def design_of(rows: Sequence[Row], spread: float) -> Design:
-    """Return the weighted, column-scaled design of `rows`."""
+def design_of(rows: Sequence[Row], spreads: Mapping[Family, float]) -> Design:
+    """Return the weighted, column-scaled design of `rows`, with the run-to-run spread of each family."""
     factors = np.array([row.factors for row in rows])
-    errors = np.array([row.total_us * sqrt(row.se**2 + spread**2) for row in rows])
+    errors = np.array([row.total_us * sqrt(row.se**2 + spreads[row.family] ** 2) for row in rows])
     weighted = factors / errors[:, None]
     norms = np.sqrt((weighted**2).sum(axis=0))
     norms[norms == 0] = 1.0
@@ -59,12 +59,16 @@ def solve(design: Design, target: Vector | None = None) -> Vector:
     return np.asarray(scaled / design.norms)
 
 
-def lack_of_fit(design: Design, solution: Vector, rank: int) -> tuple[float, int]:
-    """Return how many times larger residuals are than their errors (at least 1), and their dof."""
-    residual = design.matrix @ (design.norms * solution) - design.target
-    dof = max(len(residual) - rank, 0)
-    if dof == 0:
+def lack_of_fit(design: Design, rows: Sequence[Row], solution: Vector, family: Family) -> tuple[float, int]:
+    """Return how many times larger a family's residuals are than their errors (at least 1), and their dof."""
+    chosen = np.array([row.family == family for row in rows])
+    part = design.matrix[chosen]
+    if not len(part):
         return 1.0, 0
+    dof = len(part) - int(np.linalg.matrix_rank(part))
+    if dof <= 0:
+        return 1.0, 0
+    residual = part @ (design.norms * solution) - design.target[chosen]
     return max(1.0, sqrt(float(residual @ residual) / dof)), dof
 
 
@@ -74,16 +78,17 @@ def student_widening(dof: int) -> float:
 
 
 def refits(
-    design: Design, rows: Sequence[Row], spread: float, widening: float, count: int, seed: int
+    design: Design, rows: Sequence[Row], spreads: Mapping[Family, float], count: int, seed: int
 ) -> Matrix:
-    """Return `count` refits to times perturbed by the error of their run and their own, shape (count, columns).
+    """Return refits to times perturbed by the error of their run and their own, shape (count, columns).
 
-    Every time of one cell moves with its run; each also moves by its own standard error.
+    Every time of one cell moves with its run by `spreads`; each also moves by its own standard error.
     """
     rng = np.random.default_rng(seed)
     totals = np.array([row.total_us for row in rows])
     own = np.array([row.se for row in rows])
+    between = np.array([spreads[row.family] for row in rows])
     of_run = rng.standard_normal((count, int(design.cells.max()) + 1))[:, design.cells]
     of_row = rng.standard_normal((count, len(rows)))
-    moved = totals * widening * (spread * of_run + own * of_row) / design.errors
+    moved = totals * (between * of_run + own * of_row) / design.errors
     return np.array([solve(design, np.maximum(design.target + shift, 0.0)) for shift in moved])

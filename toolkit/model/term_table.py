@@ -18,7 +18,7 @@ _UNIT = "us"
 
 
 def terms_of(detail: FitDetail, tp_size: int | None) -> tuple[Term, ...]:
-    """Return every fitted coefficient, the all-reduce, and the cost of a step where only that is determined."""
+    """Return every fitted coefficient, the all-reduce, and a whole step where only that is determined."""
     fitted = detail.fitted
     terms = [_term(detail, index, name) for index, name in enumerate(fitted.columns)]
     terms += _per_step(detail, terms)

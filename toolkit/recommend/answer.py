@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from toolkit.errors import UndeterminedError, UsageError
 from toolkit.forecast.acceptance import acceptance_of
-from toolkit.forecast.candidates import NOTHING, Drawn, Forecaster, with_p_best
+from toolkit.forecast.candidates import Drawn, Forecaster, with_p_best
 from toolkit.forecast.draft_tp import draft_tp_answer, draft_tp_candidates
 from toolkit.forecast.group_choice import chosen_group, group_text
 from toolkit.forecast.scenarios import scenario_candidates

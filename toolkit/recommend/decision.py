@@ -109,15 +109,18 @@ def _why(
     compared = f"{_said(drawn[best])} against {_said(drawn[against])}"
     if action in ("no change", "tie"):
         return (
-            f"{compared}: {gain.value or 0.0:+.1%}, with a chance of {chance:.0%} to be more than 2 %, which is "
-            "too little to change a server for"
+            f"{compared}: {gain.value or 0.0:+.1%}, with a chance of {chance:.0%} to be more than 2 %, "
+            "which is too little to change a server for"
         )
     if action == "turn speculation off":
         lead = f"{_name(other.num_steps)} at accept length {other.accept_length:.2f} lose to plain decoding: "
         if other.num_steps == 1:
             lead = lead.replace(" lose ", " loses ")
         needed = _break_even(drawn[best], drawn[against])
-        return f"{lead}{_speed(other.tok_s)} against {_speed(one.tok_s)} tok/s; break-even is {needed:.2f} tokens a cycle"
+        return (
+            f"{lead}{_speed(other.tok_s)} against {_speed(one.tok_s)} tok/s; "
+            f"break-even is {needed:.2f} tokens a cycle"
+        )
     return f"{compared}: {gain.value or 0.0:+.0%} ({gain.lo or 0.0:+.0%} to {gain.hi or 0.0:+.0%})"
 
 

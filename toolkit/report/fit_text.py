@@ -11,7 +11,7 @@ from rich.text import Text
 from toolkit.report.tables import number, rendered, share, table, whole
 from toolkit.schema.cost import CheckReport, FitReport, GroupReport, NextRun, Term
 
-_NOT_TOLD = "not determined"
+_NOT_TOLD = "undetermined"
 
 
 def fit_text(report: FitReport) -> str:
@@ -56,17 +56,17 @@ def _cells(group: GroupReport) -> Table:
         off = None if cell.cycle_us is None or cell.fitted_us is None else cell.fitted_us / cell.cycle_us - 1
         rows.append(
             [
-                _cut(cell.run, 28),
+                _cut(cell.run, 24),
                 str(cell.num_steps),
                 str(cell.batch_size),
                 whole(cell.context_tokens),
                 number(_ms(cell.cycle_us), 2),
-                (cell.cycle_source or "-") + (", host" if cell.host_bound else ""),
+                (cell.cycle_source or "-") + (" host" if cell.host_bound else ""),
                 number(_ms(cell.fitted_us), 2),
                 "-" if off is None else f"{off:+.1%}",
             ]
         )
-    return table(["<run", "steps", "batch", "context", "cycle ms", "<from", "fitted ms", "off"], rows)
+    return table(["<run", "steps", "batch", "context", "cycle ms", "<from", "fit ms", "off"], rows)
 
 
 def _ms(us: float | None) -> float | None:
@@ -81,25 +81,31 @@ def _terms(terms: Iterable[Term]) -> Table:
     rows = [
         [
             term.name,
-            number(term.value, 1) if term.value is not None else _NOT_TOLD,
+            _NOT_TOLD if term.value is None else number(term.value, 1),
             number(term.se, 1),
-            term.per,
-            _cut(term.source, 24),
+            _cut_end(term.source, 25),
         ]
         for term in terms
     ]
-    return table(["<term", "us", "± us", "<per", "<from"], rows)
+    return table(["<term", "us", "± us", "<from"], rows)
+
+
+def _cut_end(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _quality(group: GroupReport) -> str:
     held = group.holdout
     if held.cells:
         text = (
-            f"Left out one at a time, {held.cells} configurations are predicted to {share(held.mape)} on average "
-            f"(p90 {share(held.p90)}; {share(held.covered90)} inside their 90 % interval)"
+            f"Left out one at a time, {held.cells} configurations are predicted to {share(held.mape)} "
+            f"on average (p90 {share(held.p90)}; {share(held.covered90)} inside their 90 % interval)"
         )
         if held.null_mape is not None:
-            text += f"; a straight line in the step count: {share(held.null_mape)}, this fit there {share(held.mape_on_null_cells)}"
+            text += (
+                f"; a straight line in the step count: {share(held.null_mape)}, "
+                f"this fit there {share(held.mape_on_null_cells)}"
+            )
         text += "."
     else:
         text = f"No hold-out: {held.note}."

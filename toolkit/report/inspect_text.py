@@ -141,7 +141,7 @@ def _acceptance(cell: Configuration, run: RunReport) -> str:
             parts.append(f"the log's rate {acceptance.rate:.2f} is {acceptance.rate_kind}")
         if run.acceptance_kind == "simulated":
             parts.append("simulated")
-    speed = cell.throughput
+    speed = cell.throughput_tok_s
     if speed.measured:
         parts.append(f"{speed.measured:,.1f} tok/s measured ({speed.measured_by})")
     if speed.from_cycle:
@@ -160,7 +160,7 @@ def _rows(cells: list[Configuration]) -> RenderableType:
             whole(cell.context_tokens),
             number(cell.acceptance.accept_length if cell.acceptance else None, 2),
             number(cell.cycle_us.median / 1000 if cell.cycle_us else None, 2),
-            number(cell.throughput.measured),
+            number(cell.throughput_tok_s.measured),
         )
         for cell in cells[:_MOST_TABLE_ROWS]
     ]

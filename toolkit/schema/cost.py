@@ -125,11 +125,17 @@ class SpeculativeSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Relative errors of the fit. `scale` widens intervals until held-out configurations are covered."""
+    """Relative errors of the fit. `scale` widens intervals until held-out configurations are covered.
+
+    `run_spread` is between runs; the spreads of plain steps, speculative cycles and host-bound
+    cycles are at least that, and as large as the misfit of their rows.
+    """
 
     run_spread: float
     replicate_dof: int
-    dof: int
+    plain_spread: float
+    speculative_spread: float
+    floor_spread: float
     scale: float = 1.0
 
 

@@ -130,7 +130,7 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """What to do. `candidate` indexes `Forecast.candidates`; `gain` is a fraction of the reference's tok/s."""
+    """What to do. `candidate` indexes `Forecast.candidates`; `gain` is a fraction of `relative_to`."""
 
     action: Action
     candidate: int | None

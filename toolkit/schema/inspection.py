@@ -121,7 +121,7 @@ class Configuration:
     collectives: tuple[CollectiveReport, ...] = ()
     bound: Bound = "unknown"
     acceptance: AcceptanceReport | None = None
-    throughput: Throughput = field(default_factory=Throughput)
+    throughput_tok_s: Throughput = field(default_factory=Throughput)
     unattributed_fraction: float | None = None
     trace_inflation: float | None = None  # traced cycle over untraced cycle
     row: int | None = None  # of the table it was read from

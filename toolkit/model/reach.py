@@ -1,0 +1,61 @@
+"""Where a setting leaves what was seen, and the model error that costs (log-normal, relative)."""
+
+from __future__ import annotations
+
+from math import log2
+
+from toolkit.model.fitted import Support
+from toolkit.model.terms import Setting
+
+FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.05, 0.10
+# cost bends in the batch (experts fill up, then arithmetic bounds): on public tables a line through two
+# batch sizes errs by about these shares for each doubling away from the nearest of them
+_PER_DOUBLING_INSIDE, _PER_DOUBLING_OUTSIDE = 0.05, 0.12
+_CONTEXT_FREE = 2.0
+
+
+def batches_of(support: Support, at: Setting) -> tuple[int, ...]:
+    """Return the batch sizes at which cycles of this kind were measured."""
+    return support.plain_batches if at.num_steps == 0 else support.speculative_batches
+
+
+def reach(support: Support, at: Setting) -> tuple[tuple[str, ...], float]:
+    """Return marks in words and the standard deviation of the model's error."""
+    found = [_batch(support, at), _steps(support, at), _context(support, at), _topk(support, at)]
+    return tuple(mark for mark, _ in found if mark), max(form for _, form in found)
+
+
+Reach = tuple[str, float]  # a mark ("" for none) and a model error
+
+
+def _outside(name: str, value: int, seen: tuple[int, ...]) -> Reach:
+    if not seen or seen[0] <= value <= seen[-1]:
+        return "", FORM_INSIDE
+    near = seen[0] / 2 <= value <= 2 * seen[-1]
+    return f"{name} {value} outside {seen[0]} to {seen[-1]}", FORM_NEAR if near else FORM_FAR
+
+
+def _batch(support: Support, at: Setting) -> Reach:
+    seen = batches_of(support, at)
+    mark, form = _outside("batch size", at.batch_size, seen)
+    doublings = min((abs(log2(at.batch_size / batch)) for batch in seen), default=0.0)
+    return mark, max(form, (_PER_DOUBLING_OUTSIDE if mark else _PER_DOUBLING_INSIDE) * doublings)
+
+
+def _steps(support: Support, at: Setting) -> Reach:
+    return ("", FORM_INSIDE) if at.num_steps == 0 else _outside("num_steps", at.num_steps, support.steps)
+
+
+def _context(support: Support, at: Setting) -> Reach:
+    seen = support.contexts
+    if not at.context_tokens or not seen:
+        return "", FORM_INSIDE
+    if seen[0] / _CONTEXT_FREE <= at.context_tokens <= seen[-1] * _CONTEXT_FREE:
+        return "", FORM_INSIDE
+    return f"context {at.context_tokens} outside {seen[0]} to {seen[-1]}", FORM_FAR
+
+
+def _topk(support: Support, at: Setting) -> Reach:
+    if at.num_steps == 0 or not support.topks or at.topk in support.topks:
+        return "", FORM_INSIDE
+    return f"topk {at.topk} was not measured", FORM_FAR
