@@ -67,3 +67,15 @@ def range_meaning(name: str) -> RangeMeaning | None:
 def meanings(names: Sequence[str]) -> list[RangeMeaning | None]:
     """Return the meaning of each name, in order."""
     return [range_meaning(name) for name in names]
+
+
+_ENGINE_RANGES = (
+    ("sglang", re.compile(r"^(?:step\[|scheduler\.)")),
+    ("vllm", re.compile(r"^(?:execute_(?:context|new)_|gpu_model_runner: )")),
+)
+
+
+def engine_of(names: Sequence[str]) -> str | None:
+    """Return the engine whose host ranges are among the names; None if none's or several engines' are."""
+    found = {engine for engine, pattern in _ENGINE_RANGES if any(pattern.match(name) for name in names)}
+    return found.pop() if len(found) == 1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from toolkit.analysis.annotations import engine_of
 from toolkit.analysis.client_cells import client_cells
 from toolkit.analysis.collectives import observed_draft_tp
 from toolkit.analysis.health import health_checks
@@ -71,10 +72,12 @@ def _completed(recording: Recording) -> tuple[RunInfo, list[str]]:
     notes: list[str] = []
     traces = recording.traces
     if traces:
+        engines = {engine_of(trace.names) for trace in traces} - {None}
         worlds = {trace.world_size for trace in traces if trace.world_size}
         stacked = any(trace.with_stack for trace in traces)
         info = replace(
             info,
+            engine=info.engine or (engines.pop() if len(engines) == 1 else None),
             gpu=info.gpu or next((trace.gpu for trace in traces if trace.gpu), None),
             tp_size=info.tp_size
             if info.tp_size is not None

@@ -39,7 +39,7 @@ def join_cells(
                 joined.append(cell)
             else:
                 joined[at] = _merged(joined[at], cell, with_stack)
-    return [_concluded(cell, with_stack) for cell in joined]
+    return [_concluded(cell) for cell in joined]
 
 
 def _place(joined: list[Configuration], key: CellKey) -> int | None:
@@ -143,10 +143,10 @@ def _merged_acceptance(
     )
 
 
-def _concluded(cell: Configuration, with_stack: bool | None) -> Configuration:
+def _concluded(cell: Configuration) -> Configuration:
     """Add what follows from the joined numbers: throughput from the cycle, and what bounds the cycle."""
     ranks = tuple(_with_gap(rank, cell) for rank in cell.ranks)
-    return replace(cell, ranks=ranks, throughput_tok_s=_throughput(cell), bound=_bound(cell, with_stack))
+    return replace(cell, ranks=ranks, throughput_tok_s=_throughput(cell), bound=_bound(cell))
 
 
 def _with_gap(rank: RankReport, cell: Configuration) -> RankReport:
@@ -176,17 +176,21 @@ def _throughput(cell: Configuration) -> Throughput:
     return replace(cell.throughput_tok_s, from_cycle=from_cycle)
 
 
-def _bound(cell: Configuration, with_stack: bool | None) -> Bound:
-    """Return what sets the cycle: GPU work (waiting for other ranks is none) over cycle time."""
+def _bound(cell: Configuration) -> Bound:
+    """Return what sets the cycle: GPU work (waiting for other ranks is none) over cycle time.
+
+    A profiler slows the host, without stacks too (the traced cycle was up to twice as long on H200),
+    so a traced cycle alone can show that the GPU sets it but not that the host does.
+    """
     fractions = []
     for rank in cell.ranks:
         if rank.gpu_busy_fraction is None or not cell.cycle_us:
             continue
         waits = sum(phase.wait_us or 0.0 for phase in rank.phases.values())
         fractions.append(rank.gpu_busy_fraction - waits / cell.cycle_us.mean)
-    if not fractions or (cell.cycle_source == "trace" and with_stack):
+    if not fractions:
         return "unknown"
     busiest = max(fractions)
-    if busiest <= _HOST_BOUND:
-        return "host"
-    return "gpu" if busiest >= _GPU_BOUND else "unknown"
+    if busiest >= _GPU_BOUND:
+        return "gpu"
+    return "host" if busiest <= _HOST_BOUND and cell.cycle_source != "trace" else "unknown"

@@ -43,9 +43,12 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
         rank_times(trace, cycles, _waits(collectives, rank))
         for rank, (trace, cycles) in enumerate(zip(view.traces, own, strict=True))
     ]
-    steps = draft_step_times(view, own, _known_forwards(info))
-    num_steps = _num_steps(view, own, steps, info)
     tokens = next((cycle.tokens for cycles in own for cycle in cycles if cycle.tokens), None)
+    known_steps = info.num_steps
+    if known_steps is None and tokens and batch and info.topk in (None, 1):
+        known_steps = tokens // batch - 1  # a chain verifies its root and one token a step
+    steps = draft_step_times(view, own, known_steps - 1 if known_steps and known_steps > 1 else None)
+    num_steps = known_steps if known_steps is not None else _num_steps(view, own, steps)
     cycle_us = spread(times[0].period_us)
     return Configuration(
         batch_size=batch if batch is not None else info.batch_size,
@@ -59,8 +62,8 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
         cycle_us=cycle_us,
         cycle_source="trace" if cycle_us else None,
         ranks=tuple(time.report for time in times),
-        draft_steps=_median_steps(steps),
-        draft_steps_source="trace" if steps else None,
+        draft_steps=_draft_steps(steps, own, info.engine),
+        draft_steps_source="trace" if steps or info.engine == "vllm" else None,
         collectives=_reports(collectives),
         unattributed_fraction=_unattributed(times),
     )
@@ -78,11 +81,6 @@ def _waits(collectives: dict[str, PhaseCollectives], rank: int) -> dict[str, flo
         if np.isfinite(own).any():
             waits[name] = us_from_ns(float(np.nanmedian(own)))
     return waits
-
-
-def _known_forwards(info: RunInfo) -> int | None:
-    """Return the draft forwards of one draft pass: K-1, the extend yields the first draft."""
-    return info.num_steps - 1 if info.num_steps is not None and info.num_steps > 1 else None
 
 
 def draft_step_times(
@@ -108,6 +106,21 @@ def draft_step_times(
 _MOST = 0.8  # share of a rank's draft passes that must split alike
 
 
+def _draft_steps(
+    by_rank: list[list[list[int]]], own: Sequence[Sequence[TracedCycle]], engine: str | None
+) -> tuple[DraftStep, ...]:
+    """Return each draft forward; vLLM's first one doubles as the extend, SGLang's pass has none of it."""
+    steps = _median_steps(by_rank)
+    if engine != "vllm":
+        return steps
+    extends = [[c.phases["draft_extend"] for c in cycles if "draft_extend" in c.phases] for cycles in own]
+    medians = [np.median([phase.end_ns - phase.start_ns for phase in rank]) for rank in extends if rank]
+    if not medians:
+        return ()
+    first = DraftStep(forward=1, median_us=us_from_ns(float(min(medians))), is_extend=True)
+    return (first, *(DraftStep(forward=step.forward + 1, median_us=step.median_us) for step in steps))
+
+
 def _median_steps(by_rank: list[list[list[int]]]) -> tuple[DraftStep, ...]:
     """Return the median of each forward, of the rank that waits least in it."""
     if not by_rank:
@@ -119,11 +132,9 @@ def _median_steps(by_rank: list[list[list[int]]]) -> tuple[DraftStep, ...]:
 
 
 def _num_steps(
-    view: TraceView, own: Sequence[Sequence[TracedCycle]], steps: list[list[list[int]]], info: RunInfo
+    view: TraceView, own: Sequence[Sequence[TracedCycle]], steps: list[list[list[int]]]
 ) -> int | None:
-    """Return the step count: as the run says, else from the forwards seen; None where they do not tell."""
-    if info.num_steps is not None:
-        return info.num_steps
+    """Return the step count from the forwards seen; None where they do not tell."""
     if not view.speculative:
         return 0
     if steps:

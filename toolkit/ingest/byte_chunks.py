@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from toolkit.errors import BadInputError
 
 CHUNK_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
+_CAREFUL_BYTES = 1 << 16  # of a corrupt stream: what is fed at once, then again byte by byte
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's code for a gzip header and a 32 KB window
 
@@ -25,6 +26,10 @@ def _fastest_zlib() -> Any:
 
 
 _ZLIB = _fastest_zlib()
+
+
+class _CorruptError(Exception):
+    """A gzip stream holds something that no compressor wrote."""
 
 
 def read_chunks(path: Path, damage: list[str], chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
@@ -48,34 +53,103 @@ def read_chunks(path: Path, damage: list[str], chunk_bytes: int = CHUNK_BYTES) -
 def _pieces(path: Path, damage: list[str]) -> Iterator[bytes]:
     try:
         with open(path, "rb") as file:
-            head = file.read(_READ_BYTES)
-            if head.startswith(_GZIP_MAGIC):
-                yield from _inflated(path, head, file, damage)
+            head = file.read(len(_GZIP_MAGIC))
+            file.seek(0)
+            if head == _GZIP_MAGIC:
+                yield from _inflated(path, file, damage)
                 return
-            while head:
-                yield head
-                head = file.read(_READ_BYTES)
+            while piece := file.read(_READ_BYTES):
+                yield piece
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
 
 
-def _inflated(path: Path, head: bytes, file: Any, damage: list[str]) -> Iterator[bytes]:
-    inflater = _ZLIB.decompressobj(_GZIP_WINDOW)
-    raw = head
+def _inflated(path: Path, file: BinaryIO, damage: list[str]) -> Iterator[bytes]:
+    """Yield all that a gzip file holds, up to the first corrupt byte if there is one."""
+    sent = 0
+    notes: list[str] = []
+    try:
+        for piece in _members(file, lambda: _ZLIB.decompressobj(_GZIP_WINDOW), _READ_BYTES, notes):
+            sent += len(piece)
+            yield piece
+    except (zlib.error, _ZLIB.error):
+        yield from _before_corruption(file, sent)
+        notes = ["the gzip stream is corrupt; what came before it was read"]
+    damage += [f"{path.name}: {note}" for note in notes]
+
+
+def _members(
+    file: BinaryIO, inflater_of: Callable[[], Any], read_bytes: int, notes: list[str]
+) -> Iterator[bytes]:
+    """Yield what the members of a gzip file hold; a sentence is added to `notes` where they end wrongly."""
+    inflater = inflater_of()
+    raw = file.read(read_bytes)
     while raw:
-        try:
-            piece = inflater.decompress(raw)
-        except (zlib.error, _ZLIB.error):
-            damage.append(f"{path.name}: the gzip stream is corrupt; what came before it was read")
-            return
+        piece = inflater.decompress(raw)
         if piece:
             yield piece
-        if inflater.eof:
-            raw = inflater.unused_data or file.read(_READ_BYTES)  # another member, or padding
-            if not raw.startswith(_GZIP_MAGIC):
-                return
-            inflater = _ZLIB.decompressobj(_GZIP_WINDOW)
+        if not inflater.eof:
+            raw = file.read(read_bytes)
             continue
-        raw = file.read(_READ_BYTES)
-    if not inflater.eof:
-        damage.append(f"{path.name}: the gzip stream ends early; what came before the cut was read")
+        raw = inflater.unused_data
+        if len(raw) < len(_GZIP_MAGIC):
+            raw += file.read(read_bytes)
+        if not raw.startswith(_GZIP_MAGIC):
+            if raw.strip(b"\0"):  # zeros pad a last block
+                notes.append("bytes that are not gzip follow the gzip stream; they were left out")
+            return
+        inflater = inflater_of()
+    notes.append("the gzip stream ends early; what came before the cut was read")
+
+
+class _Careful:
+    """Inflates with the standard library, whose state can be copied, up to the very byte that is corrupt."""
+
+    def __init__(self) -> None:
+        self._inflater = zlib.decompressobj(_GZIP_WINDOW)
+        self.rest = b""  # what came out of the last piece before the corrupt byte
+
+    def decompress(self, raw: bytes) -> bytes:
+        before = self._inflater.copy()
+        try:
+            return self._inflater.decompress(raw)
+        except zlib.error:
+            self.rest = self._byte_by_byte(before, raw)
+            raise _CorruptError from None
+
+    @staticmethod
+    def _byte_by_byte(inflater: Any, raw: bytes) -> bytes:
+        inflated: list[bytes] = []
+        try:
+            for at in range(len(raw)):
+                inflated.append(inflater.decompress(raw[at : at + 1]))
+        except zlib.error:
+            pass
+        return b"".join(inflated)
+
+    @property
+    def eof(self) -> bool:
+        return self._inflater.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflater.unused_data
+
+
+def _before_corruption(file: BinaryIO, sent: int) -> Iterator[bytes]:
+    """Yield what a corrupt file holds beyond the first `sent` bytes that were inflated already."""
+    file.seek(0)
+    inflaters: list[_Careful] = []
+
+    def inflater_of() -> _Careful:
+        inflaters.append(_Careful())
+        return inflaters[-1]
+
+    skip = sent
+    try:
+        for piece in _members(file, inflater_of, _CAREFUL_BYTES, []):
+            if len(piece) > skip:
+                yield piece[skip:]
+            skip = max(0, skip - len(piece))
+    except _CorruptError:
+        yield inflaters[-1].rest[skip:]

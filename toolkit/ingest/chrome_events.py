@@ -17,32 +17,35 @@ from typing import Any
 import msgspec
 
 _ARRAY_HEAD = re.compile(rb'"traceEvents"\s*:\s*\[')
-_KEYS = rb'"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"'
-_BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEYS + rb")")
-_EVENT_START = re.compile(r'\{\s*"(?:ph|name|cat|pid|tid|ts)"')
+_KEYS = r'"(?:ph|name|cat|pid|tid|ts|dur|args|bp)"'  # those an event may begin with, sorted or not
+_BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEYS.encode() + rb")")
+_EVENT_START = re.compile(r"\{\s*" + _KEYS)
+_ARRAY_END = re.compile(r'\]\s*(?:\}|,\s*"|$)')
+_KEY = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _TAIL_BYTES = 1 << 16  # where the last boundary of a chunk is looked for first
 _MAX_HEAD_BYTES = 64 << 20
+_LONGEST_EVENT_BYTES = 1 << 20  # one that is open for longer is broken, not cut by the chunk's end
+_TO_SPACES = bytes(0x20 if byte < 0x20 else byte for byte in range(256))
 
 
 class EventArgs(msgspec.Struct, gc=False):
-    """The arguments of an event that are used."""
+    """The arguments of an event that are used, whatever their type: it is checked where they are used."""
 
-    correlation: int | None = None
-    stream: int | str | None = None
-    collective: str | None = msgspec.field(name="Collective name", default=None)
-    group_size: int | None = msgspec.field(name="Group size", default=None)
-    elements: int | None = msgspec.field(name="In msg nelems", default=None)
-    dtype: str | None = None
+    correlation: Any = None
+    stream: Any = None
+    group_size: Any = msgspec.field(name="Group size", default=None)
+    elements: Any = msgspec.field(name="In msg nelems", default=None)
+    dtype: Any = None
 
 
 class Event(msgspec.Struct, gc=False):
     """An event whose numbers stay as written: `ts` and `dur` are us with their decimals."""
 
-    ph: str = ""
-    cat: str | None = None
+    ph: Any = ""
+    cat: Any = None
     name: msgspec.Raw = msgspec.Raw(b'""')
-    pid: int | str | None = None
-    tid: int | str | None = None
+    pid: Any = None
+    tid: Any = None
     ts: msgspec.Raw = msgspec.Raw(b"")
     dur: msgspec.Raw = msgspec.Raw(b"")
     args: EventArgs | None = None
@@ -50,62 +53,154 @@ class Event(msgspec.Struct, gc=False):
 
 @dataclass
 class StreamResult:
-    """What is known once the stream ended: the other top-level keys, and what was lost."""
+    """What is known once the stream ended: the other top-level keys, and what was lost.
+
+    `complete`: the array was closed; `cut_event`: it was not and ends inside an event; `cut_end`: the
+    array was closed, but the object around it was not.
+    """
 
     top_level: dict[str, Any] = field(default_factory=dict)
     events: int = 0
     lost_events: int = 0
     found_array: bool = False
     complete: bool = False
+    cut_event: bool = False
+    cut_end: bool = False
 
+
+Consumer = Callable[[list[Event]], None]
 
 _decode_events = msgspec.json.Decoder(list[Event]).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 _lenient = json.JSONDecoder(strict=False)
+_UNREADABLE = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
-def stream_events(chunks: Iterable[bytes], consume: Callable[[list[Event]], None]) -> StreamResult:
+def stream_events(chunks: Iterable[bytes], consume: Consumer) -> StreamResult:
     """Feed every readable event of a trace to `consume`, in lists, and return what else was found."""
     result = StreamResult()
     iterator = iter(chunks)
-    buffer = _after_head(iterator, result)
-    if buffer is None:
+    bare, buffer = _after_head(iterator, result)
+    if not result.found_array:
         return result
+    reader = _Reader(buffer, consume, result)
     for chunk in iterator:
-        buffer += chunk
-        cut = _last_boundary(buffer)
-        if cut:
-            _decode(buffer[:cut], consume, result)
-            buffer = buffer[cut:]
-    _finish(buffer, consume, result)
+        reader.feed(chunk)
+    reader.finish(bare)
     return result
 
 
-def _after_head(chunks: Iterable[bytes], result: StreamResult) -> bytes | None:
-    """Return what follows the opening bracket of the events; None if there is no such array."""
+def _after_head(chunks: Iterable[bytes], result: StreamResult) -> tuple[bool, bytes]:
+    """Return whether the trace is a bare array, and what follows the opening bracket of the events."""
     head = b""
     for chunk in chunks:
         head += chunk
         if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             result.found_array = True
-            return head[head.index(b"[") + 1 :]
+            return True, head[head.index(b"[") + 1 :]
         found = _ARRAY_HEAD.search(head)
         if found:
             result.found_array = True
-            result.top_level.update(_object(head[: found.start()].rstrip().rstrip(b",") + b"}"))
-            return head[found.end() :]
+            _add_pairs(head[: found.start()].partition(b"{")[2], result)
+            return False, head[found.end() :]
         if len(head) > _MAX_HEAD_BYTES:
             break
-    result.top_level.update(_object(head))
-    return None
+    return False, b""
 
 
-def _object(text: bytes) -> dict[str, Any]:
-    try:
-        value = _lenient.decode(text.decode("utf-8-sig", "replace"))
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def _add_pairs(text: bytes, result: StreamResult) -> bool:
+    """Add the members of an object, given without its opening brace; return whether it was whole."""
+    body = text.decode("utf-8", "replace")
+    at = 0
+    while key := _KEY.match(body, at):
+        try:
+            value, at = _lenient.raw_decode(body, key.end())
+        except _UNREADABLE:
+            return False
+        result.top_level[key[1]] = value
+    return body[at:].strip() == "}"
+
+
+class _Reader:
+    """Holds what was not decoded yet: at most one chunk and one event."""
+
+    def __init__(self, buffer: bytes, consume: Consumer, result: StreamResult) -> None:
+        self._buffer = buffer
+        self._consume = consume
+        self._result = result
+        self._tail: list[bytes] = []  # what follows the array
+
+    def feed(self, chunk: bytes) -> None:
+        """Decode what is whole once `chunk` is there."""
+        if self._result.complete:
+            self._tail.append(chunk)
+            return
+        self._buffer += chunk
+        if not self._decode_to_last_boundary():
+            self._salvage(last=False)
+
+    def finish(self, bare: bool) -> None:
+        """Decode the last events and the keys behind the array."""
+        if not self._result.complete:
+            self._decode_to_last_boundary()
+            self._salvage(last=True)
+        if self._result.complete and not bare:
+            self._result.cut_end = not _add_pairs(b"".join(self._tail), self._result)
+
+    def _decode_to_last_boundary(self) -> bool:
+        """Decode up to the last place where one event ends and the next begins; False if it does not."""
+        cut = _last_boundary(self._buffer)
+        if not cut:
+            return True
+        piece = self._buffer[:cut].strip().strip(b",")
+        events = _decoded(piece) or _decoded(piece.translate(_TO_SPACES))
+        if events is None:
+            return False
+        self._result.events += len(events)
+        self._consume(events)
+        self._buffer = self._buffer[cut:]
+        return True
+
+    def _salvage(self, last: bool) -> None:
+        """Read events one by one up to the array's end, or to the event that the chunk's end cuts.
+
+        Latin-1 gives each byte a character, so places in the text are places in the bytes.
+        """
+        text = self._buffer.decode("latin-1")
+        events: list[Event] = []
+        at = _skip(text, 0)
+        while at < len(text):
+            if _ARRAY_END.match(text, at):
+                if last or len(text) - at > _TAIL_BYTES or text[at + 1 :].strip():
+                    self._result.complete = True
+                    self._tail.append(self._buffer[at + 1 :])
+                break
+            found = _event_at(text, at)
+            if found is None:
+                if not last and len(text) - at < _LONGEST_EVENT_BYTES:
+                    break
+                at = self._lost(text, at)
+                continue
+            events.append(found[0])
+            at = _skip(text, found[1])
+        self._buffer = b"" if self._result.complete else self._buffer[at:]
+        self._result.events += len(events)
+        self._consume(events)
+
+    def _lost(self, text: str, at: int) -> int:
+        """Return where the next event begins after one that cannot be read, and count that one.
+
+        Objects inside its arguments are no events: those have a `ph`.
+        """
+        following = _EVENT_START.search(text, at + 1)
+        while following:
+            found = _event_at(text, following.start())
+            if found and found[0].ph:
+                self._result.lost_events += 1
+                return following.start()
+            following = _EVENT_START.search(text, following.start() + 1)
+        self._result.cut_event = True
+        return len(text)
 
 
 def _last_boundary(buffer: bytes) -> int:
@@ -118,59 +213,24 @@ def _last_boundary(buffer: bytes) -> int:
     return 0
 
 
-def _decode(piece: bytes, consume: Callable[[list[Event]], None], result: StreamResult) -> None:
-    body = piece.strip().rstrip(b",")
+def _decoded(piece: bytes) -> list[Event] | None:
     try:
-        events = _decode_events(b"[" + body + b"]")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        _salvage(piece.decode("utf-8", "replace"), consume, result)
-        return
-    result.events += len(events)
-    consume(events)
+        return _decode_events(b"[" + piece + b"]")
+    except _UNREADABLE:
+        return None
 
 
-def _finish(buffer: bytes, consume: Callable[[list[Event]], None], result: StreamResult) -> None:
-    """Read the last events, the closing bracket and the keys behind it."""
-    text = buffer.decode("utf-8", "replace")
-    rest = _salvage(text, consume, result)
-    if rest is None:
-        return
-    result.complete = True
-    tail = rest.lstrip().lstrip(",").strip()
-    if tail and tail != "}":
-        result.top_level.update(_object(("{" + tail).encode()))
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n,":
+        at += 1
+    return at
 
 
-def _salvage(text: str, consume: Callable[[list[Event]], None], result: StreamResult) -> str | None:
-    """Read events one by one; return what follows the array's closing bracket, None if it never comes."""
-    at = 0
-    events: list[Event] = []
-    rest = None
-    while True:
-        while at < len(text) and text[at] in " \t\r\n,":
-            at += 1
-        if at >= len(text):
-            break
-        if text[at] == "]":
-            rest = text[at + 1 :]
-            break
-        try:
-            _, end = _lenient.raw_decode(text, at)
-            events.append(_decode_event(_clean(text[at:end])))
-            at = end
-        except (ValueError, msgspec.DecodeError, RecursionError):
-            result.lost_events += 1
-            following = _EVENT_START.search(text, at + 1)
-            if following is None:
-                break
-            at = following.start()
-    result.events += len(events)
-    consume(events)
-    return rest
-
-
-_CONTROL = re.compile("[\x00-\x1f]")
-
-
-def _clean(event: str) -> bytes:
-    return _CONTROL.sub(" ", event).encode("utf-8", "replace")
+def _event_at(text: str, at: int) -> tuple[Event, int] | None:
+    """Return the event that begins there and where it ends; None if it cannot be read."""
+    try:
+        _, end = _lenient.raw_decode(text, at)
+        raw = text[at:end].encode("latin-1").translate(_TO_SPACES)
+        return _decode_event(raw.decode("utf-8", "replace").encode()), end
+    except _UNREADABLE:
+        return None

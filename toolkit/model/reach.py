@@ -10,7 +10,7 @@ from toolkit.model.terms import Setting
 FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.05, 0.10
 # cost bends in the batch (experts fill up, then arithmetic bounds): on public tables a line through two
 # batch sizes errs by about these shares for each doubling away from the nearest of them
-_PER_DOUBLING_INSIDE, _PER_DOUBLING_OUTSIDE = 0.05, 0.12
+_PER_DOUBLING_INSIDE, _PER_DOUBLING_OUTSIDE = 0.08, 0.12
 _CONTEXT_FREE = 2.0
 
 

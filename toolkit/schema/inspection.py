@@ -47,10 +47,14 @@ class RankReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftStep:
-    """One draft forward inside the draft pass, 1-based, selection of its tokens included."""
+    """One draft forward inside the draft pass, 1-based, selection of its tokens included.
+
+    `is_extend`: vLLM's first draft forward, which doubles as the extend and reads all verified tokens.
+    """
 
     forward: int
     median_us: float
+    is_extend: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
