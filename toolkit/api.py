@@ -22,20 +22,25 @@ def read_runs(paths: Iterable[str | Path]) -> list[Recording]:
 def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
     """Return where each run's cycles spend their time.
 
-    Raises BadInputError if a run that consists of traces alone has no kernel in any of them.
+    Raises BadInputError if the runs consist of traces alone and no trace holds a kernel.
     """
-    for recording in recordings:
-        alone = recording.traces and not (recording.spans or recording.log or recording.client)
-        if alone and not any(len(trace.kernels) for trace in recording.traces):
-            notes = "; ".join(note for trace in recording.traces for note in trace.damage)
-            raise BadInputError(
-                f"{recording.source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
-                "record it with CUDA activity on"
-            )
+    if recordings and all(map(_is_without_kernels, recordings)):
+        notes = "; ".join(note for trace in recordings[0].traces for note in trace.damage)
+        raise BadInputError(
+            f"{recordings[0].source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
+            "record it with CUDA activity on"
+        )
     runs = tuple(inspect_recording(recording) for recording in recordings)
     return Inspection(
         warnings=tuple(f"{run.run}: {note}" for run in runs for note in run.warnings), runs=runs
     )
+
+
+def _is_without_kernels(recording: Recording) -> bool:
+    """Return whether a run is nothing but traces in which the GPU did not appear."""
+    others = (recording.spans, recording.log, recording.client, recording.measurements)
+    kernels = sum(len(trace.kernels) for trace in recording.traces)
+    return bool(recording.traces) and not kernels and not any(others)
 
 
 def inspect_paths(paths: Iterable[str | Path]) -> Inspection:

@@ -97,24 +97,23 @@ class _RankTable:
         usual = usual_sequence(sequences)
         named = [kernel_kind(trace.names[name]) for name in usual]
         self.collective_slots = [slot for slot, kind in enumerate(named) if kind.kind == "collective"]
-        self.kinds = [
-            self._kind(named[slot], trace, ordered, sequences, usual[slot]) for slot in self.collective_slots
-        ]
         column = {slot: i for i, slot in enumerate(self.collective_slots)}
         self.durations = np.full((len(phases), len(column)), np.nan)
+        sample = dict.fromkeys(self.collective_slots, -1)  # one kernel of each slot, for what its launch said
         for cycle, (indices, sequence) in enumerate(zip(ordered, sequences, strict=True)):
-            for index, slot in zip(indices, places(sequence, usual), strict=True):
-                if int(slot) in column:
-                    self.durations[cycle, column[int(slot)]] = kernels.duration_ns[index]
+            for index, slot in zip(indices.tolist(), places(sequence, usual).tolist(), strict=True):
+                if slot in column:
+                    self.durations[cycle, column[slot]] = kernels.duration_ns[index]
+                    sample[slot] = index
+        self.kinds = [self._kind(named[slot], trace, sample[slot]) for slot in self.collective_slots]
 
     @staticmethod
-    def _kind(
-        kind: KernelKind, trace: RankTrace, ordered: list[Ids], sequences: list[Ids], name: int
-    ) -> _Kind:
-        first = next(i for indices, ids in zip(ordered, sequences, strict=True) for i in indices[ids == name])
-        group = int(trace.kernels.group_size[first]) or kind.group_size or _only_group(trace)
-        message = int(trace.kernels.message_bytes[first]) or None
-        return _Kind(str(kind.op), str(kind.algorithm), group, message)
+    def _kind(kind: KernelKind, trace: RankTrace, index: int) -> _Kind:
+        group = int(trace.kernels.group_size[index]) or kind.group_size or _only_group(trace)
+        message = int(trace.kernels.message_bytes[index])
+        if kind.op == "all_gather":  # launches give one rank's share, a message is the whole array
+            message *= group or 0
+        return _Kind(str(kind.op), str(kind.algorithm), group, message or None)
 
 
 def _only_group(trace: RankTrace) -> int | None:

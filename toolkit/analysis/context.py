@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_FIRST_EDGE_TOKENS = 1024  # below it the KV cache is a small part of what a forward reads
+_FIRST_EDGE_TOKENS = 1024  # a request of a prompt and a few hundred tokens stays in one bin
 _RATIO = 4
 
 

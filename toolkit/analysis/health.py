@@ -10,6 +10,8 @@ from toolkit.schema.inspection import Configuration, HealthCheck, RankReport
 from toolkit.schema.recording import Recording
 
 _CLOSE = 0.10  # throughput implied by cycle and acceptance against the one measured
+_MOST_LISTED = 16
+_WIDEST = 4096  # ranks; a file that names more is damaged
 _MATCHED = 0.95  # share of collectives paired over ranks below which their split is not to be used
 
 
@@ -61,7 +63,7 @@ def _launches(recording: Recording, view: TraceView | None) -> HealthCheck | Non
 def _ranks(recording: Recording) -> HealthCheck:
     present = sorted(trace.tp_rank for trace in recording.traces)
     expected = recording.info.tp_size or max((trace.world_size or 1 for trace in recording.traces), default=1)
-    missing = sorted(set(range(expected)) - set(present))
+    missing = [rank for rank in range(min(expected, _WIDEST)) if rank not in present]
     if missing:
         detail = (
             f"rank {_listed(missing)} of {expected} is missing: wire time is then an upper bound, "
@@ -95,7 +97,7 @@ def _draft_steps(cells: Sequence[Configuration]) -> HealthCheck | None:
     traced = [cell for cell in cells if any(_kernels_of(rank, "draft") for rank in cell.ranks)]
     if not traced:
         return None
-    split = all(cell.draft_steps for cell in traced)
+    split = all(any(not step.is_extend for step in cell.draft_steps) for cell in traced)
     detail = "draft forwards x their period cover the draft pass"
     if not split:
         detail = "no kernel sequence repeats over the draft pass, so single draft forwards are not given"
@@ -172,4 +174,5 @@ def _undamaged(recording: Recording) -> HealthCheck:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+    shown = ", ".join(map(str, numbers[:_MOST_LISTED]))
+    return shown if len(numbers) <= _MOST_LISTED else f"{shown} and {len(numbers) - _MOST_LISTED} more"

@@ -32,8 +32,7 @@ def inspect_recording(recording: Recording) -> RunReport:
             log_cells(recording.log, info) if recording.log else {},
             trace_cells(usable, info) if usable else {},
             client_cells(recording.client, info) if recording.client else {},
-        ],
-        with_stack,
+        ]
     )
     rows = [
         row
@@ -45,6 +44,7 @@ def inspect_recording(recording: Recording) -> RunReport:
         notes.append(f"{repeated} rows of the table repeat lines of the log and are counted once")
     cells += table_cells(rows)
     health = health_checks(recording, view, cells)
+    draft_tp, draft_tp_source = _draft_tp(cells, info)
     return RunReport(
         run=recording.name,
         engine=info.engine,
@@ -52,7 +52,8 @@ def inspect_recording(recording: Recording) -> RunReport:
         model=info.model,
         gpu=info.gpu,
         tp_size=info.tp_size,
-        draft_tp=_draft_tp(cells, info),
+        draft_tp=draft_tp,
+        draft_tp_source=draft_tp_source,
         num_steps=_common([cell.num_steps for cell in cells], info.num_steps),
         topk=_common([cell.topk for cell in cells], info.topk),
         num_draft_tokens=_common([cell.num_draft_tokens for cell in cells], info.num_draft_tokens),
@@ -96,14 +97,14 @@ def _completed(recording: Recording) -> tuple[RunInfo, list[str]]:
     return info, notes
 
 
-def _draft_tp(cells: Sequence[Configuration], info: RunInfo) -> int | None:
-    """Return the draft's TP size that the collectives prove, else the one that was asked for."""
+def _draft_tp(cells: Sequence[Configuration], info: RunInfo) -> tuple[int | None, str | None]:
+    """Return the draft's TP size that its collectives prove, else the one asked for, and which it is."""
     for cell in cells:
         phases = {name for rank in cell.ranks for name in rank.phases}
         seen = observed_draft_tp(cell.collectives, phases, info.tp_size) if "trace" in cell.sources else None
         if seen is not None:
-            return seen
-    return info.draft_tp
+            return seen, "collectives"
+    return info.draft_tp, None if info.draft_tp is None else "run.json"
 
 
 def _common(values: Sequence[int | None], known: int | None) -> int | None:
@@ -120,8 +121,8 @@ def _warnings(
 ) -> list[str]:
     """Return the failed checks as sentences, and what the files cannot say."""
     warnings = [check.detail for check in health if check.ok is False]
-    observed = _draft_tp(cells, info)
-    if info.draft_tp is not None and observed is not None and observed != info.draft_tp:
+    observed, source = _draft_tp(cells, info)
+    if source == "collectives" and info.draft_tp is not None and observed != info.draft_tp:
         warnings.append(
             f"the draft runs at TP {observed} by its collectives, not at the TP {info.draft_tp} asked for"
         )

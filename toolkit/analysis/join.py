@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from toolkit.analysis.cell_key import CellKey, agree, key_of
@@ -13,6 +14,7 @@ from toolkit.schema.inspection import (
     Configuration,
     PhaseTime,
     RankReport,
+    Spread,
     Throughput,
 )
 from toolkit.units import US_PER_S
@@ -23,23 +25,31 @@ _HOST_BOUND = 0.75  # GPU work over cycle time; below this the cycle is set by s
 _GPU_BOUND = 0.85
 
 
-def join_cells(
-    by_source: Iterable[dict[CellKey, Configuration]], with_stack: bool | None
-) -> list[Configuration]:
+def join_cells(by_source: Iterable[dict[CellKey, Configuration]]) -> list[Configuration]:
     """Join configurations of one run; sources come in order of trust, each naming cells by key.
 
     A cell joins an earlier one if all parts that both know agree; of each quantity the first source
-    that has it is kept, and every source is named.
+    that has it is kept, and every source is named. A traced cycle is kept only where there is no other.
     """
-    joined: list[Configuration] = []
+    joined: list[_Joined] = []
     for cells in by_source:
         for cell in cells.values():
-            at = _place(joined, key_of(cell))
+            traced = cell.cycle_us.mean if cell.cycle_us and cell.cycle_source == "trace" else None
+            at = _place([one.cell for one in joined], key_of(cell))
             if at is None:
-                joined.append(cell)
+                joined.append(_Joined(cell, traced))
             else:
-                joined[at] = _merged(joined[at], cell, with_stack)
-    return [_concluded(cell) for cell in joined]
+                known = joined[at]
+                joined[at] = _Joined(_merged(known.cell, cell), _either(known.traced_cycle_us, traced))
+    return [_concluded(one) for one in joined]
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """A configuration on its way, and the mean of its cycle as the trace had it."""
+
+    cell: Configuration
+    traced_cycle_us: float | None
 
 
 def _place(joined: list[Configuration], key: CellKey) -> int | None:
@@ -48,12 +58,8 @@ def _place(joined: list[Configuration], key: CellKey) -> int | None:
     return near[0] if near else None
 
 
-def _merged(first: Configuration, second: Configuration, with_stack: bool | None) -> Configuration:
-    traced = next((cell for cell in (first, second) if "trace" in cell.sources and cell.cycle_us), None)
-    timed = first if first.cycle_us else second
-    inflation = None
-    if traced and timed.cycle_us and traced.cycle_us and timed.cycle_source != "trace":
-        inflation = traced.cycle_us.mean / timed.cycle_us.mean
+def _merged(first: Configuration, second: Configuration) -> Configuration:
+    timed = first if first.cycle_us and (first.cycle_source != "trace" or not second.cycle_us) else second
     steps = first if first.draft_steps else second
     return replace(
         first,
@@ -67,17 +73,13 @@ def _merged(first: Configuration, second: Configuration, with_stack: bool | None
         sources=tuple(dict.fromkeys((*first.sources, *second.sources))),
         cycle_us=timed.cycle_us,
         cycle_source=timed.cycle_source,
-        ranks=_merged_ranks(first, second, inflation if with_stack else None),
+        ranks=_merged_ranks(first, second),
         draft_steps=steps.draft_steps,
         draft_steps_source=steps.draft_steps_source,
         collectives=first.collectives or second.collectives,
         acceptance=_merged_acceptance(first.acceptance, second.acceptance),
         throughput_tok_s=first.throughput_tok_s if first.throughput_tok_s.measured else second.throughput_tok_s,
-        unattributed_fraction=_per_untraced_cycle(
-            _either(first.unattributed_fraction, second.unattributed_fraction),
-            inflation if with_stack else None,
-        ),
-        trace_inflation=_either(first.trace_inflation, inflation),
+        unattributed_fraction=_either(first.unattributed_fraction, second.unattributed_fraction),
     )
 
 
@@ -85,33 +87,24 @@ def _either(first: T | None, second: T | None) -> T | None:
     return first if first is not None else second
 
 
-def _merged_ranks(
-    first: Configuration, second: Configuration, inflation: float | None
-) -> tuple[RankReport, ...]:
+def _merged_ranks(first: Configuration, second: Configuration) -> tuple[RankReport, ...]:
     by_rank = {rank.tp_rank: rank for rank in first.ranks}
     for rank in second.ranks:
         mine = by_rank.get(rank.tp_rank)
         by_rank[rank.tp_rank] = _merged_rank(mine, rank) if mine else rank
-    ranks = tuple(by_rank[number] for number in sorted(by_rank))
-    if not inflation:
-        return ranks
-    return tuple(
-        replace(rank, gpu_busy_fraction=_per_untraced_cycle(rank.gpu_busy_fraction, inflation))
-        for rank in ranks
-    )
-
-
-def _per_untraced_cycle(fraction: float | None, inflation: float | None) -> float | None:
-    """Return a share of the traced cycle as one of the untraced cycle: the work is the same in both."""
-    return fraction if fraction is None or inflation is None else min(1.0, fraction * inflation)
+    return tuple(by_rank[number] for number in sorted(by_rank))
 
 
 def _merged_rank(first: RankReport, second: RankReport) -> RankReport:
     phases = dict(first.phases)
     for name, time in second.phases.items():
         phases[name] = _merged_phase(phases[name], time) if name in phases else time
-    busy = first.gpu_busy_fraction if first.gpu_busy_fraction is not None else second.gpu_busy_fraction
-    return RankReport(tp_rank=first.tp_rank, gpu_busy_fraction=busy, phases=phases)
+    return RankReport(
+        tp_rank=first.tp_rank,
+        gpu_busy_fraction=_either(first.gpu_busy_fraction, second.gpu_busy_fraction),
+        gpu_work_fraction=_either(first.gpu_work_fraction, second.gpu_work_fraction),
+        phases=phases,
+    )
 
 
 def _merged_phase(first: PhaseTime, second: PhaseTime) -> PhaseTime:
@@ -137,35 +130,65 @@ def _merged_acceptance(
     return replace(
         first,
         accept_by_position=first.accept_by_position or second.accept_by_position,
-        se=first.se if first.se is not None else second.se,
         rate=_either(first.rate, second.rate),
         rate_kind=first.rate_kind or second.rate_kind,
     )
 
 
-def _concluded(cell: Configuration) -> Configuration:
-    """Add what follows from the joined numbers: throughput from the cycle, and what bounds the cycle."""
-    ranks = tuple(_with_gap(rank, cell) for rank in cell.ranks)
-    return replace(cell, ranks=ranks, throughput_tok_s=_throughput(cell), bound=_bound(cell))
+def _concluded(joined: _Joined) -> Configuration:
+    """Add what follows from the joined numbers.
 
-
-def _with_gap(rank: RankReport, cell: Configuration) -> RankReport:
-    """Put the gap of the untraced cycle in place of the traced one, which a profiler inflates.
-
-    gap = cycle - spans of its phases, each quantile of the cycle less the phases' medians.
+    Shares of the traced cycle become shares of the untraced one: the work is the same in both, and a
+    profiler makes the cycle longer.
     """
-    spans = [time.graph_us.median for name, time in rank.phases.items() if name != "gap" and time.graph_us]
-    if "gap" not in rank.phases or cell.cycle_source == "trace" or not cell.cycle_us:
-        return rank
-    cycle, inside = cell.cycle_us, sum(spans)
-    gap = replace(
-        cycle,
-        median=cycle.median - inside,
-        p10=cycle.p10 - inside,
-        p90=cycle.p90 - inside,
-        mean=cycle.mean - inside,
+    cell = joined.cell
+    inflation = None
+    if joined.traced_cycle_us and cell.cycle_us and cell.cycle_source != "trace":
+        inflation = joined.traced_cycle_us / cell.cycle_us.mean
+    ranks = tuple(_untraced(rank, cell, inflation) for rank in cell.ranks)
+    return replace(
+        cell,
+        ranks=ranks,
+        throughput_tok_s=_throughput(cell),
+        bound=_bound(ranks, cell.cycle_source),
+        unattributed_fraction=_scaled(cell.unattributed_fraction, inflation),
+        trace_inflation=inflation,
     )
-    return replace(rank, phases={**rank.phases, "gap": PhaseTime(graph_us=gap)})
+
+
+def _scaled(fraction: float | None, inflation: float | None) -> float | None:
+    return fraction if fraction is None or inflation is None else min(1.0, fraction * inflation)
+
+
+def _untraced(rank: RankReport, cell: Configuration, inflation: float | None) -> RankReport:
+    """Put a traced rank's shares and gap in terms of the untraced cycle.
+
+    gap = cycle - spans of its phases: means and medians are subtracted from their like; the outer
+    quantiles are the cycle's less the phases' medians.
+    """
+    if inflation is None or cell.cycle_us is None:
+        return rank
+    phases = dict(rank.phases)
+    if "gap" in phases:
+        spans = [time.graph_us for name, time in phases.items() if name != "gap" and time.graph_us]
+        medians = sum(span.median for span in spans)
+        cycle = cell.cycle_us
+        phases["gap"] = PhaseTime(
+            graph_us=Spread(
+                median=cycle.median - medians,
+                p10=cycle.p10 - medians,
+                p90=cycle.p90 - medians,
+                mean=cycle.mean - sum(span.mean for span in spans),
+                se=math.sqrt(cycle.se**2 + sum(span.se**2 for span in spans)),
+                count=min([cycle.count, *(span.count for span in spans)]),
+            )
+        )
+    return replace(
+        rank,
+        phases=phases,
+        gpu_busy_fraction=_scaled(rank.gpu_busy_fraction, inflation),
+        gpu_work_fraction=_scaled(rank.gpu_work_fraction, inflation),
+    )
 
 
 def _throughput(cell: Configuration) -> Throughput:
@@ -176,21 +199,15 @@ def _throughput(cell: Configuration) -> Throughput:
     return replace(cell.throughput_tok_s, from_cycle=from_cycle)
 
 
-def _bound(cell: Configuration) -> Bound:
+def _bound(ranks: Sequence[RankReport], cycle_source: str | None) -> Bound:
     """Return what sets the cycle: GPU work (waiting for other ranks is none) over cycle time.
 
     A profiler slows the host, without stacks too (the traced cycle was up to twice as long on H200),
     so a traced cycle alone can show that the GPU sets it but not that the host does.
     """
-    fractions = []
-    for rank in cell.ranks:
-        if rank.gpu_busy_fraction is None or not cell.cycle_us:
-            continue
-        waits = sum(phase.wait_us or 0.0 for phase in rank.phases.values())
-        fractions.append(rank.gpu_busy_fraction - waits / cell.cycle_us.mean)
-    if not fractions:
+    working = [rank.gpu_work_fraction for rank in ranks if rank.gpu_work_fraction is not None]
+    if not working:
         return "unknown"
-    busiest = max(fractions)
-    if busiest >= _GPU_BOUND:
+    if max(working) >= _GPU_BOUND:
         return "gpu"
-    return "host" if busiest <= _HOST_BOUND and cell.cycle_source != "trace" else "unknown"
+    return "host" if max(working) <= _HOST_BOUND and cycle_source != "trace" else "unknown"

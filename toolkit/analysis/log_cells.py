@@ -45,7 +45,8 @@ def _key(window: LogWindow, info: RunInfo) -> CellKey:
 def _steps(window: LogWindow, info: RunInfo) -> int | None:
     if info.num_steps is not None:
         return info.num_steps
-    return 0 if window.accept_length is None else None
+    plain = window.accept_length is None and window.cycle_us is not None  # one token a cycle
+    return 0 if plain else None
 
 
 def _cell(key: CellKey, windows: list[LogWindow], info: RunInfo) -> Configuration:

@@ -56,10 +56,10 @@ def _of_rank(lines: Sequence[LogLine], speculative: bool) -> list[LogWindow]:
         if line.kind == "prefill":
             disturbed, before = True, None
             continue
-        if line.kind != "decode" or not line.running_req or not line.tok_s:
+        if line.kind != "decode" or line.running_req is None:
             continue
         changed = before is not None and before != line.running_req
-        if not disturbed and not changed:
+        if not (disturbed or changed or line.prompt_tok_s):
             window = _window(line, speculative)
             if window:
                 windows.append(window)
@@ -100,8 +100,11 @@ def _joined(lines: Sequence[LogLine]) -> list[LogLine]:
     for at, line in enumerate(lines):
         if line.engine != "vllm":
             joined.append(line)
-        elif line.kind == "other" and line.tok_s is not None and line.running_req is not None:
-            joined.append(_vllm_decode(line, _metrics_beside(lines, at)))
+        elif (
+            line.kind in ("other", "spec_metrics") and line.tok_s is not None and line.running_req is not None
+        ):
+            both = line.kind == "spec_metrics"  # some print both on one line
+            joined.append(_vllm_decode(line, line if both else _metrics_beside(lines, at)))
     return joined
 
 
@@ -121,6 +124,7 @@ def _vllm_decode(line: LogLine, metrics: LogLine | None) -> LogLine:
         kind="decode",
         running_req=line.running_req,
         tok_s=line.tok_s,
+        prompt_tok_s=line.prompt_tok_s,
         accept_length=metrics.accept_length if metrics else line.accept_length,
         accept_rate=metrics.accept_rate if metrics else None,
         accept_by_position=metrics.accept_by_position if metrics else (),

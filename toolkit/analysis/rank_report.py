@@ -13,7 +13,7 @@ from toolkit.analysis.intervals import busy_ns, clipped_busy_ns
 from toolkit.analysis.statistics import median, spread
 from toolkit.schema.inspection import PhaseTime, RankReport
 from toolkit.schema.trace import Kernels, RankTrace
-from toolkit.units import us_from_ns
+from toolkit.units import NS_PER_US, us_from_ns
 
 PHASES = ("draft", "verify", "decode", "sample", "draft_extend")
 
@@ -28,8 +28,14 @@ class RankTimes:
     unattributed_us: list[float]
 
 
-def rank_times(trace: RankTrace, cycles: Sequence[TracedCycle], waits_us: dict[str, float]) -> RankTimes:
-    """Describe one rank. `cycles` follow each other; `waits_us` is the median wait in each phase."""
+def rank_times(
+    trace: RankTrace, cycles: Sequence[TracedCycle], waits_us: dict[str, float], waiting_us: float | None
+) -> RankTimes:
+    """Describe one rank over cycles that follow each other.
+
+    `waits_us` is the median wait in each phase, `waiting_us` the mean of all waits in a cycle, None if
+    ranks could not be compared.
+    """
     kernels = trace.kernels
     phases = {name: _phase_time(name, kernels, cycles, waits_us.get(name)) for name in PHASES}
     windows = [
@@ -44,12 +50,22 @@ def rank_times(trace: RankTrace, cycles: Sequence[TracedCycle], waits_us: dict[s
     period, busy = sum(w.period_ns for w in windows), sum(w.busy_ns for w in windows)
     return RankTimes(
         report=RankReport(
-            tp_rank=trace.tp_rank, gpu_busy_fraction=busy / period if period else None, phases=found
+            tp_rank=trace.tp_rank,
+            gpu_busy_fraction=busy / period if period else None,
+            gpu_work_fraction=_work_fraction(period, busy, len(windows), waiting_us),
+            phases=found,
         ),
         period_us=[us_from_ns(window.period_ns) for window in windows],
         busy_us=[us_from_ns(window.busy_ns) for window in windows],
         unattributed_us=[us_from_ns(window.unattributed_ns) for window in windows],
     )
+
+
+def _work_fraction(period_ns: int, busy_ns: int, cycles: int, waiting_us: float | None) -> float | None:
+    if not period_ns:
+        return None
+    waiting_ns = NS_PER_US * (waiting_us or 0.0) * cycles
+    return max(0.0, (busy_ns - waiting_ns) / period_ns)
 
 
 def _phase_time(

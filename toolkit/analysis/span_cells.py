@@ -61,10 +61,12 @@ def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
         since_pause += 1
     if len(ahead) < len(found) / 2:
         found = {cycle: period for cycle, period in found.items() if cycle not in ahead}
-    if not found:
-        return {}
-    usual = float(np.median(list(found.values())))
-    return {cycle: period for cycle, period in found.items() if 0 < period <= _PAUSE * usual}
+    batches = {cycle.cycle: cycle.batch_size for cycle in cycles}
+    usual = {
+        batch: float(np.median([period for cycle, period in found.items() if batches[cycle] == batch]))
+        for batch in {batches[cycle] for cycle in found}
+    }
+    return {cycle: period for cycle, period in found.items() if 0 < period <= _PAUSE * usual[batches[cycle]]}
 
 
 def _cell(

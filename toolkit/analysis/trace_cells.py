@@ -40,7 +40,7 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
     by_phase = {name: phase_collectives(name, view.traces, aligned) for name in PHASES}
     collectives = {name: found for name, found in by_phase.items() if found}
     times = [
-        rank_times(trace, cycles, _waits(collectives, rank))
+        rank_times(trace, cycles, _waits(collectives, rank), _waiting_us(collectives, rank))
         for rank, (trace, cycles) in enumerate(zip(view.traces, own, strict=True))
     ]
     tokens = next((cycle.tokens for cycles in own for cycle in cycles if cycle.tokens), None)
@@ -81,6 +81,12 @@ def _waits(collectives: dict[str, PhaseCollectives], rank: int) -> dict[str, flo
         if np.isfinite(own).any():
             waits[name] = us_from_ns(float(np.nanmedian(own)))
     return waits
+
+
+def _waiting_us(collectives: dict[str, PhaseCollectives], rank: int) -> float | None:
+    """Return the mean of what one rank waits in a cycle, over all phases; None if nothing matched."""
+    means = [np.nanmean(own) for f in collectives.values() if np.isfinite(own := f.waits_ns[:, rank]).any()]
+    return us_from_ns(float(sum(means))) if means else None
 
 
 def draft_step_times(

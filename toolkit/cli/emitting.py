@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from toolkit.errors import UndeterminedError
+from toolkit.errors import UndeterminedError, UsageError
 from toolkit.forecast.group_choice import chosen_group
 from toolkit.ingest.model_file import write_new_text
 from toolkit.recommend.answer import predict
@@ -25,6 +25,7 @@ def write_emitted(
 ) -> str:
     """Write the file and return a sentence about it."""
     form, path = emit
+    _check_engine(form, forecast)
     if form == "sglang-adaptive":
         schedule = _schedule(model, question)
         write_new_text(path, adaptive_text(schedule), overwrite=overwrite)
@@ -33,6 +34,12 @@ def write_emitted(
     text = sglang_flags_text(candidate) if form == "sglang-flags" else vllm_text(candidate)
     write_new_text(path, text, overwrite=overwrite)
     return f"toolkit: wrote {path}"
+
+
+def _check_engine(form: str, forecast: Forecast) -> None:
+    engine = forecast.inputs.get("engine")
+    if engine in ("sglang", "vllm") and not form.startswith(str(engine)):
+        raise UsageError(f"--emit {form} is not for {engine}, the engine of the fitted runs; choose its form")
 
 
 def _schedule(model: CostModel, question: Question) -> list[tuple[int, int]]:

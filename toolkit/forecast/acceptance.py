@@ -173,7 +173,7 @@ def _by_position(shares: tuple[float, ...]) -> Acceptance:
             )
         if share > before:
             raise UsageError(
-                f"--accept-by-position rises to {share:g} at position {position}; draft {position} is kept only "
+                f"--accept-by-position rises to {share:g} at position {position}; it is kept only "
                 "when those before it are, so give unconditional shares"
             )
         before = share

@@ -97,7 +97,7 @@ def draft_tp_answer(
     parts = parts_at(forecaster.fitted, at, forecaster.costs)
     shares = _shares(parts)
     free = f"even a free draft gains at most {_percent(shares.most_gain)}"
-    if verify_share is not None:
+    if verify_share is not None and len(forecaster.fitted.vertices):
         why = f"with verify at {verify_share:.0%} of the cycle {free}, whatever its TP"
     elif shares.high - shares.low > _WIDE:
         why = (

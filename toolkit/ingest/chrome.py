@@ -34,10 +34,14 @@ _CATEGORY = {
     "Runtime": _HOST,
 }
 _LONGEST_NS = 3600 * NS_PER_S  # a longer duration is a counter that overflowed
+_LATEST_NS = 4_000_000_000 * NS_PER_S  # the year 2096; twice as much still fits an int64
+_MOST_DIGITS = 40  # of a time; int() refuses thousands
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,18})?")
 _DTYPE_BYTES = {"BFloat16": 2, "Half": 2, "Float": 4, "Double": 8, "Long": 8, "Int": 4, "Byte": 1, "Char": 1}
 _RANK_IN_NAME = re.compile(r"(?:[-_.]TP[-_]?|[-_.]tp|^tp)(\d+)(?=[-_.])")
 _GLOBAL_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)(?=[-_.])")
 _UNKNOWN_THREAD = -1
+_MOST_ELEMENTS = 1 << 48  # of one message; more is damage
 
 
 class _Columns:
@@ -67,12 +71,13 @@ class _Collector:
         self.kinds = (_Columns(), _Columns(), _Columns())
         self.name_ids: dict[bytes, int] = {}
         self.bad_times = 0
+        self.bad_ids = 0
         self.threads: dict[str, int] = {}
         self.rank_labels: set[str] = set()
 
     def consume(self, events: list[Event]) -> None:
         for event in events:
-            kind = _CATEGORY.get(event.cat or "")
+            kind = _CATEGORY.get(event.cat) if isinstance(event.cat, str) else None
             if kind is None or event.ph != "X":
                 continue
             start, duration = _ns(bytes(event.ts)), _ns(bytes(event.dur))
@@ -86,46 +91,55 @@ class _Collector:
     def _append(self, kind: int, event: Event, start: int, duration: int) -> None:
         name = self.name_ids.setdefault(bytes(event.name), len(self.name_ids))
         args = event.args or _NO_ARGS
-        correlation = -1 if args.correlation is None else args.correlation
+        correlation = _whole(args.correlation)
+        known = -1 if correlation is None else correlation
+        self.bad_ids += correlation is None and args.correlation is not None
         if kind == _KERNEL:
-            stream = args.stream if args.stream is not None else event.tid
-            self.kinds[kind].append(
-                name,
-                start,
-                duration,
-                correlation,
-                self._lane(stream),
-                args.group_size or 0,
-                _message_bytes(args),
-            )
-        elif kind == _ANNOTATION or correlation >= 0:
-            self.kinds[kind].append(name, start, duration, correlation, self._lane(event.tid), 0, 0)
+            lane = self._lane(event.tid if args.stream is None else args.stream)
+            group = _whole(args.group_size) or 0
+            self.kinds[kind].append(name, start, duration, known, lane, group, _message_bytes(args))
+        elif kind == _ANNOTATION or known >= 0:
+            self.kinds[kind].append(name, start, duration, known, self._lane(event.tid), 0, 0)
 
-    def _lane(self, lane: int | str | None) -> int:
-        if isinstance(lane, int):
-            return lane
-        if lane is None:
-            return _UNKNOWN_THREAD
-        return int(lane) if lane.isdigit() else self.threads.setdefault(lane, -2 - len(self.threads))
+    def _lane(self, lane: Any) -> int:
+        number = _whole(lane)
+        if number is not None:
+            return number
+        return _UNKNOWN_THREAD if lane is None else self.threads.setdefault(str(lane), -2 - len(self.threads))
 
 
 _NO_ARGS = EventArgs()
 
 
+def _whole(value: Any) -> int | None:
+    """Return an id or count that fits an int64, also where a tool wrote it as text or with a point."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
+        return value
+    if isinstance(value, str | float) and _WHOLE.fullmatch(str(value)):
+        return int(float(value)) if isinstance(value, float) else int(value.partition(".")[0])
+    return None
+
+
 def _ns(text: bytes) -> int | None:
-    """Return the ns of a time written in us; None if it is not a finite number."""
-    whole, dot, fraction = text.strip(b'"').partition(b".")
-    if whole.isdigit() and (fraction.isdigit() or not dot):
-        ns = int(whole) * NS_PER_US
-        return ns + int((fraction + b"000")[:3]) if dot else ns
+    """Return the ns of a time written in us, to the nearest; None if it is no finite time."""
+    digits = text.strip(b'"')
+    if not 0 < len(digits) <= _MOST_DIGITS:
+        return None
+    whole, dot, fraction = digits.partition(b".")
+    if whole.isdigit() and len(fraction) <= 3 and (fraction.isdigit() or not dot):
+        ns = int(whole) * NS_PER_US + int((fraction + b"000")[:3])
+        return ns if ns < _LATEST_NS else None
     try:
-        return int(Decimal(text.strip(b'"').decode()) * NS_PER_US)
-    except (InvalidOperation, ValueError, OverflowError):
+        exact = Decimal(digits.decode()) * NS_PER_US
+        return int(exact.to_integral_value()) if abs(exact) < _LATEST_NS else None
+    except (InvalidOperation, ValueError):
         return None
 
 
 def _message_bytes(args: EventArgs) -> int:
-    return (args.elements or 0) * _DTYPE_BYTES.get(args.dtype or "", 0)
+    width = _DTYPE_BYTES.get(args.dtype, 0) if isinstance(args.dtype, str) else 0
+    elements = _whole(args.elements) or 0
+    return elements * width if 0 <= elements < _MOST_ELEMENTS else 0
 
 
 def read_trace(path: Path) -> RankTrace:
@@ -137,29 +151,39 @@ def read_trace(path: Path) -> RankTrace:
     damage: list[str] = []
     collector = _Collector()
     result = stream_events(read_chunks(path, damage), collector.consume)
-    _refuse(path, result, collector)
-    if not result.complete and not damage:
-        damage.append(
-            f"{path.name}: the trace ends in the middle of an event; "
-            f"{result.events} events before it were read"
-        )
-    lost = result.lost_events - (0 if result.complete else 1)  # the cut event itself was just named
-    if lost > 0:
-        damage.append(f"{path.name}: {lost} events could not be read and were left out")
-    if collector.bad_times:
-        damage.append(
-            f"{path.name}: {collector.bad_times} events have no usable time or duration and were left out"
-        )
+    _refuse(path, result, collector, damage)
+    damage += _losses(path, result, collector, known_cut=bool(damage))
     return _rank_trace(path, result, collector, tuple(damage))
 
 
-def _refuse(path: Path, result: StreamResult, collector: _Collector) -> None:
+def _losses(path: Path, result: StreamResult, collector: _Collector, known_cut: bool) -> list[str]:
+    """Return sentences on what the file lacks; the cut itself only where its gzip stream did not tell."""
+    found = []
+    if not result.complete and not known_cut:
+        where = "in the middle of an event" if result.cut_event else "before the end of its list of events"
+        found.append(f"the trace ends {where}; {result.events} events before it were read")
+    elif result.cut_end and not known_cut:
+        found.append("the trace ends behind its events; the settings that may have stood there are lost")
+    if result.complete and result.cut_event:
+        found.append("the last event could not be read and was left out")
+    if result.lost_events:
+        found.append(f"{result.lost_events} events could not be read and were left out")
+    if collector.bad_times:
+        found.append(f"{collector.bad_times} events have no usable time or duration and were left out")
+    if collector.bad_ids:
+        found.append(f"{collector.bad_ids} events have no usable correlation id; their launches are not known")
+    return [f"{path.name}: {sentence}" for sentence in found]
+
+
+def _refuse(path: Path, result: StreamResult, collector: _Collector, damage: list[str]) -> None:
+    notes = f" ({'; '.join(damage)})" if damage else ""
     if not result.found_array:
         raise BadInputError(
-            f"{path} is no profiler trace: it has no traceEvents; pass a torch profiler .json or .json.gz"
+            f"{path} is no profiler trace: it has no traceEvents{notes}; "
+            "pass a torch profiler .json or .json.gz"
         )
     if not result.events:
-        raise BadInputError(f"{path} holds no readable event; record the trace again")
+        raise BadInputError(f"{path} holds no readable event{notes}; record the trace again")
     if len(collector.rank_labels) > 1:
         labels = ", ".join(sorted(collector.rank_labels)[:4])
         raise BadInputError(
@@ -173,8 +197,8 @@ def _rank_trace(
     top = result.top_level
     found = top.get("distributedInfo")
     distributed: dict[str, Any] = found if isinstance(found, dict) else {}
-    base_ns = top.get("baseTimeNanoseconds")
-    base = base_ns if isinstance(base_ns, int) else 0
+    base = _integer(top.get("baseTimeNanoseconds")) or 0
+    base = base if 0 <= base < _LATEST_NS else 0
     kernel, host, annotation = (columns.sorted() for columns in collector.kinds)
     names = tuple(_text(raw) for raw in collector.name_ids)
     return RankTrace(
@@ -199,8 +223,8 @@ def _i32(values: Int64s) -> NDArray[np.int32]:
 
 def _text(raw: bytes) -> str:
     try:
-        return str(msgspec.json.decode(raw))
-    except msgspec.DecodeError:
+        return str(msgspec.json.decode(raw.decode("utf-8", "replace")))
+    except (msgspec.DecodeError, RecursionError):
         return raw.decode("utf-8", "replace").strip('"')
 
 

@@ -21,6 +21,7 @@ _KEYS = r'"(?:ph|name|cat|pid|tid|ts|dur|args|bp)"'  # those an event may begin 
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEYS.encode() + rb")")
 _EVENT_START = re.compile(r"\{\s*" + _KEYS)
 _ARRAY_END = re.compile(r'\]\s*(?:\}|,\s*"|$)')
+_PHASE = re.compile(r'"ph"\s*:')  # each event has one
 _KEY = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _TAIL_BYTES = 1 << 16  # where the last boundary of a chunk is looked for first
 _MAX_HEAD_BYTES = 64 << 20
@@ -196,9 +197,10 @@ class _Reader:
         while following:
             found = _event_at(text, following.start())
             if found and found[0].ph:
-                self._result.lost_events += 1
+                self._result.lost_events += max(1, len(_PHASE.findall(text, at, following.start())))
                 return following.start()
             following = _EVENT_START.search(text, following.start() + 1)
+        self._result.lost_events += max(0, len(_PHASE.findall(text, at)) - 1)
         self._result.cut_event = True
         return len(text)
 

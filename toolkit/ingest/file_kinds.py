@@ -10,8 +10,22 @@ from toolkit.errors import BadInputError
 from toolkit.ingest.byte_chunks import read_chunks
 from toolkit.ingest.measurements import is_measurement_table
 from toolkit.ingest.server_log import read_log_line
+from toolkit.ingest.text_files import decoded
 
-FileKind = Literal["trace", "spans", "run", "client", "table", "log", "gpu", "model", "empty", "unknown"]
+FileKind = Literal[
+    "trace",
+    "spans",
+    "run",
+    "client",
+    "table",
+    "log",
+    "gpu",
+    "model",
+    "result",  # JSON that a command of ours printed
+    "empty",
+    "damaged",  # a gzip file of which nothing can be inflated
+    "unknown",
+]
 
 _PEEK_BYTES = 1 << 18
 _SCHEMA = re.compile(r'"schema"\s*:\s*"toolkit\.([a-z-]+)/')
@@ -22,9 +36,13 @@ _SCHEMA_KINDS: dict[str, FileKind] = {
     "gpu": "gpu",
     "cost-model": "model",
 }
-_TRACE_HINTS = ('"traceEvents"', '"ph"', '"schemaVersion"', '"deviceProperties"', '"distributedInfo"')
+_TRACE_HINTS = re.compile(
+    r'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo)"\s*:|"ph"\s*:\s*"[A-Za-z]"'
+)
 _LOG_SUFFIXES = (".log", ".out", ".txt")
-_LINES_OF_A_LOG = re.compile(r"server_args=|LLM engine|Decode batch|Prefill batch|SpecDecoding metrics")
+_LINES_OF_A_LOG = re.compile(
+    r"server_args=|LLM engine|Decode batch|Prefill batch|SpecDecoding metrics|Avg generation throughput"
+)
 
 
 def file_kind(path: Path) -> FileKind:
@@ -34,14 +52,15 @@ def file_kind(path: Path) -> FileKind:
     """
     if path.name == "gpu.jsonl":
         return "gpu"
-    head = b"".join(_first(path))
+    damage: list[str] = []
+    head = _head(path, damage)
     if not head.strip():
-        return "empty"
-    if b"\0" in head[:4096] and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "unknown"
-    text = head.decode("utf-8-sig", "replace")
+        return "damaged" if damage else "empty"
+    text = decoded(head)
+    if "\0" in text:
+        return "log" if _LINES_OF_A_LOG.search(text) else "unknown"
     start = text.lstrip()
-    if start.startswith(("{", "[{", "[\n", "[ ")):
+    if start.startswith(("{", "[{", "[\n", "[\r", "[ ")):
         found = _json_kind(start, path)
         if found:
             return found
@@ -51,18 +70,20 @@ def file_kind(path: Path) -> FileKind:
     return "log" if _is_log(text, path) else "unknown"
 
 
-def _first(path: Path) -> list[bytes]:
-    """Return the first piece of a file, inflated; damage is the real reader's to report."""
-    for chunk in read_chunks(path, [], _PEEK_BYTES):
-        return [chunk[:_PEEK_BYTES]]
-    return []
+def _head(path: Path, damage: list[str]) -> bytes:
+    """Return the first bytes of a file; zeros before them, of a log truncated while written, are passed."""
+    for chunk in read_chunks(path, damage, _PEEK_BYTES):
+        head = chunk.lstrip(b"\0")
+        if head:
+            return head[:_PEEK_BYTES]
+    return b""
 
 
 def _json_kind(text: str, path: Path) -> FileKind | None:
     schema = _SCHEMA.search(text[:4096])
     if schema:
-        return _SCHEMA_KINDS.get(schema[1], "unknown")
-    if any(hint in text for hint in _TRACE_HINTS) or ".trace.json" in path.name:
+        return _SCHEMA_KINDS.get(schema[1], "result")
+    if _TRACE_HINTS.search(text) or ".trace.json" in path.name:
         return "trace"
     return "unknown" if text.startswith("{") else None
 
@@ -77,7 +98,10 @@ def _is_log(text: str, path: Path) -> bool:
 
 def require_readable(path: Path) -> None:
     """Raise BadInputError if a path does not exist or is neither file nor folder."""
-    if path.is_file() or path.is_dir():
-        return
-    why = "is neither a file nor a folder" if path.exists() else "does not exist"
+    try:
+        if path.is_file() or path.is_dir():
+            return
+        why = "is neither a file nor a folder" if path.exists() else "does not exist"
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        why = f"cannot be read ({error.strerror or error})"
     raise BadInputError(f"{path} {why}; give a run folder, a trace, a log or measurements.csv")

@@ -11,6 +11,7 @@ from toolkit.errors import BadInputError
 from toolkit.schema.log import ServerLog
 from toolkit.schema.measurement import Measurement
 from toolkit.schema.run import RunInfo
+from toolkit.schema.spans import RankSpans
 from toolkit.schema.trace import RankTrace
 
 # facts of a server that cannot differ between the files of one run
@@ -19,9 +20,13 @@ _TABLE_FACTS = ("engine", "engine_version", "model", "draft_model", "gpu", "tp_s
 
 
 def require_one_server(
-    where: Path, given: RunInfo, log: ServerLog | None, traces: Sequence[RankTrace]
+    where: Path,
+    given: RunInfo,
+    log: ServerLog | None,
+    traces: Sequence[RankTrace],
+    spans: Sequence[RankSpans] = (),
 ) -> None:
-    """Raise BadInputError where run.json, log and traces contradict each other on the server."""
+    """Raise BadInputError where run.json, log, traces and spans contradict each other on the server."""
     if log and log.server:
         for name in _SERVER_FACTS:
             said, logged = getattr(given, name), getattr(log.server, name)
@@ -30,6 +35,14 @@ def require_one_server(
                     f"{where} mixes two servers: {name} is {said} in run.json and {logged} in "
                     f"{Path(log.source).name}; make a run folder for each"
                 )
+    for rank in spans:
+        steps = {cycle.num_steps for cycle in rank.cycles} - {None}
+        if given.num_steps is not None and steps and given.num_steps not in steps:
+            raise BadInputError(
+                f"{where} mixes two servers: num_steps is {given.num_steps} in run.json and "
+                f"{min(step for step in steps if step is not None)} in {Path(rank.source).name}; "
+                "make a run folder for each"
+            )
     worlds = {trace.world_size: trace.source for trace in traces if trace.world_size}
     if len(worlds) > 1:
         named = ", ".join(f"{world} ranks in {source}" for world, source in sorted(worlds.items()))

@@ -80,7 +80,10 @@ def _split_header(line: str) -> tuple[list[str], str]:
     best: tuple[list[str], str] = ([], ",")
     most = -1
     for delimiter in ",;\t":
-        names = [_name(cell) for cell in next(csv.reader([line], delimiter=delimiter), [])]
+        try:
+            names = [_name(cell) for cell in next(csv.reader([line], delimiter=delimiter), [])]
+        except csv.Error:  # a cell of more than 128 KB, a carriage return inside the line: no table
+            continue
         known = len(_TELLING.intersection(names))
         if known > most:
             best, most = (names, delimiter), known

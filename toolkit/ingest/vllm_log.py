@@ -23,6 +23,7 @@ _DRAFTED = re.compile(r"(?<![\w ])(?: ?)Drafted ?:")
 _BY_POSITION = re.compile(r"Per-position acceptance rate ?:")
 _POSITION_RATES = re.compile(r"[0-9.]{1,8}(?: ?, ?[0-9.]{1,8})*")
 _GENERATION = re.compile(r"(?:Avg )?generation (?:throughput|tp) ?:?")
+_PROMPT = re.compile(r"prompt (?:throughput|tp) ?:?")
 _RUNNING = re.compile(r"(?<![\w-])Running ?:")
 _POSITION_ROUNDING = 0.0005  # rates by position show three digits
 _RATE_ROUNDING = 0.0005  # as a fraction: 88.8%
@@ -55,6 +56,7 @@ def _metrics(line: str, start: int, prefix: Prefix, is_v0: bool, line_number: in
     positions, whole_list = _by_position(said, length, rate)
     throughput, running = _rates_of_engine(line)
     counts = (None, None) if is_v0 else (count_after(said, _ACCEPTED), count_after(said, _DRAFTED))
+    prompt = number_after(line, _PROMPT)
     cut = _v0_is_cut(said) if is_v0 else _v1_is_cut(said, rate, whole_list)
     return LogLine(
         engine="vllm",
@@ -67,6 +69,7 @@ def _metrics(line: str, start: int, prefix: Prefix, is_v0: bool, line_number: in
         ranks=prefix.ranks,
         truncated=cut or elided(said),
         line_number=line_number,
+        prompt_tok_s=prompt.value if prompt and not prompt.at_end else None,
         accept_by_position=positions if whole_list else (),
         num_correct_drafts=counts[0],
         num_proposed_drafts=counts[1],
@@ -138,9 +141,11 @@ def _statistics(line: str, start: int, line_number: int) -> LogLine | None:
     if throughput is None and running is None and "throughput" not in line:
         return None
     prefix = prefix_of(line, start)
+    prompt = number_after(line, _PROMPT)
     return LogLine(
         engine="vllm",
         running_req=running,
+        prompt_tok_s=prompt.value if prompt and not prompt.at_end else None,
         tok_s=throughput,
         timestamp=prefix.timestamp,
         ranks=prefix.ranks,

@@ -13,7 +13,7 @@ import numpy as np
 
 from toolkit.model.collective_costs import cycle_wire_us
 from toolkit.model.fitted import Fitted, Matrix
-from toolkit.model.reach import FORM_INSIDE, batches_of, reach
+from toolkit.model.reach import FORM_INSIDE, batches_of, reach, tree_share
 from toolkit.model.terms import Setting, Vector, cycle_vector, floor_column
 from toolkit.schema.cost import CollectiveCost
 
@@ -87,7 +87,7 @@ def _open_share(fitted: Fitted, factors: Vector) -> float:
 
 def _cycle(fitted: Fitted, factors: Vector, wire: float, at: Setting, points: Matrix) -> Vector:
     """Return the cycle for each row of coefficients: the GPU's sum, or the host's floor if that is longer."""
-    cycles = points @ factors + wire
+    cycles = (points @ factors + wire) * tree_share(fitted.support, at)
     floor = _floor(fitted, at, points)
     return np.asarray(cycles if floor is None else np.maximum(cycles, floor))
 

@@ -13,9 +13,10 @@ from toolkit.forecast.group_choice import chosen_group, group_text
 from toolkit.forecast.scenarios import scenario_candidates
 from toolkit.forecast.situation import Situation, setting_for, situation_of
 from toolkit.forecast.what_if import forecaster_for
+from toolkit.forecast.wording import step_list_text, steps_text
 from toolkit.model.terms import Setting
 from toolkit.recommend.decision import recommend
-from toolkit.schema.cost import CostModel, GroupModel
+from toolkit.schema.cost import CostModel, GroupModel, NextRun
 from toolkit.schema.forecast import (
     AcceptanceUsed,
     Baseline,
@@ -113,24 +114,22 @@ def _placed(
 
 
 def _undetermined(group: GroupModel, drawn: Sequence[Drawn]) -> UndeterminedError:
-    steps = ", ".join(str(one.candidate.num_steps) for one in drawn)
     pairs = group.identifiability.confounded
     if pairs:
         why = f"{pairs[0][0]} and {pairs[0][1]} cannot be told apart"
     else:
-        why = (
-            drawn[0].candidate.extrapolated[-1]
-            if drawn and drawn[0].candidate.extrapolated
-            else "too few runs"
-        )
+        why = next((text for one in drawn for text in one.candidate.extrapolated[:1]), "too few runs")
     run = next(iter(group.next_runs), None)
-    settle = (
-        f"a run with {run.num_steps} steps at batch {run.batch_size} would settle it" if run else "add runs"
-    )
+    settle = "add runs" if run is None else _settling(run)
     return UndeterminedError(
-        f"the runs of {group_text(group)} do not determine {steps} steps at batch "
-        f"{drawn[0].candidate.batch_size if drawn else '?'}: {why}; {settle} (--anyway shows the range)"
+        f"the runs of {group_text(group)} do not determine "
+        f"{step_list_text([one.candidate.num_steps for one in drawn])} at batch "
+        f"{drawn[0].candidate.batch_size}: {why}; {settle} (--anyway shows the range)"
     )
+
+
+def _settling(run: NextRun) -> str:
+    return f"a run with {steps_text(run.num_steps)} at batch {run.batch_size} would settle it"
 
 
 def _baseline(plain: Drawn) -> Baseline:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from toolkit.forecast.candidates import Drawn
+from toolkit.forecast.wording import step_list_text, steps_text
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Action, Interval, Recommendation
 
 LEAST_GAIN = 0.02  # below it two settings differ by less than two starts of one server
 _LEAST_CHANCE = 0.8
+_FLAT = 0.01  # most optima are flat: fewer steps hold less memory and fail more gently
 _NO_GAIN = Interval(value=None, lo=None, hi=None)
 
 
@@ -27,15 +29,19 @@ def recommend(
         i for i, one in enumerate(drawn) if one.tok_s is not None and (anyway or one.candidate.determined)
     ]
     open_steps = [one.candidate.num_steps for one in drawn if not one.candidate.determined]
-    ending = _open_text(open_steps) if not anyway else ""
+    ending = ""
+    if open_steps and not anyway:
+        verb = "is" if open_steps == [1] else "are"
+        ending = f"; {step_list_text(open_steps)} {verb} not determined by the fitted runs"
     if not usable:
         return _cannot("no candidate's throughput is determined by the fitted runs", group)
-    best = max(usable, key=lambda i: (_value(drawn[i]), -drawn[i].candidate.num_steps))
+    best = _best(drawn, usable)
     against = _reference(drawn, usable, best, current_steps)
     if against is None:
         only = drawn[best].candidate
         return _cannot(
-            f"only {_name(only.num_steps)} is determined, and nothing determined stands against it", group
+            f"only {steps_text(only.num_steps)} is determined, and nothing determined stands against it",
+            group,
         )
     gain, chance = _gain(drawn[best], drawn[against])
     action = _action(drawn, best, against, gain, chance, current_steps)
@@ -46,7 +52,27 @@ def recommend(
         candidate=chosen,
         gain=gain,
         why=why + ending,
-        relative_to=_name(drawn[against].candidate.num_steps),
+        relative_to=steps_text(drawn[against].candidate.num_steps),
+    )
+
+
+def _best(drawn: Sequence[Drawn], usable: Sequence[int]) -> int:
+    """Return the fastest; of speculative settings within 1 % of it a measured one, with the fewest steps."""
+    fastest = max(usable, key=lambda i: (_value(drawn[i]), -drawn[i].candidate.num_steps))
+    if drawn[fastest].candidate.num_steps == 0:
+        return fastest
+    flat = [
+        i
+        for i in usable
+        if drawn[i].candidate.num_steps > 0 and _value(drawn[i]) >= (1 - _FLAT) * _value(drawn[fastest])
+    ]
+    return min(
+        flat,
+        key=lambda i: (
+            bool(drawn[i].candidate.extrapolated),
+            drawn[i].candidate.num_steps,
+            -_value(drawn[i]),
+        ),
     )
 
 
@@ -54,7 +80,7 @@ def _cannot(reason: str, group: GroupModel) -> Recommendation:
     advice = ""
     if group.next_runs:
         run = group.next_runs[0]
-        advice = f"; run {_name(run.num_steps)} at batch {run.batch_size} next"
+        advice = f"; run {steps_text(run.num_steps)} at batch {run.batch_size} next"
     return Recommendation(action="cannot tell", candidate=None, gain=_NO_GAIN, why=reason + advice)
 
 
@@ -113,9 +139,8 @@ def _why(
             "which is too little to change a server for"
         )
     if action == "turn speculation off":
-        lead = f"{_name(other.num_steps)} at accept length {other.accept_length:.2f} lose to plain decoding: "
-        if other.num_steps == 1:
-            lead = lead.replace(" lose ", " loses ")
+        lose = "loses" if other.num_steps == 1 else "lose"
+        lead = f"{steps_text(other.num_steps)} at accept length {other.accept_length:.2f} {lose} to plain decoding: "
         needed = _break_even(drawn[best], drawn[against])
         return (
             f"{lead}{_speed(other.tok_s)} against {_speed(one.tok_s)} tok/s; "
@@ -131,30 +156,9 @@ def _break_even(plain: Drawn, speculative: Drawn) -> float:
 def _said(one: Drawn) -> str:
     candidate = one.candidate
     length = f" at accept length {candidate.accept_length:.2f}" if candidate.num_steps else ""
-    return f"{_name(candidate.num_steps)}{length}, {_speed(candidate.tok_s)} tok/s"
+    return f"{steps_text(candidate.num_steps)}{length}, {_speed(candidate.tok_s)} tok/s"
 
 
 def _speed(speed: Interval) -> str:
     value = speed.value or 0.0
     return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
-
-
-def _name(steps: int) -> str:
-    if steps == 0:
-        return "plain decoding"
-    return "1 step" if steps == 1 else f"{steps} steps"
-
-
-def _open_text(steps: Sequence[int]) -> str:
-    """Return which step counts the runs leave open, runs of them shortened."""
-    unique = sorted(set(steps))
-    if not unique:
-        return ""
-    spans: list[list[int]] = []
-    for step in unique:
-        if spans and step == spans[-1][-1] + 1:
-            spans[-1].append(step)
-        else:
-            spans.append([step])
-    words = [str(span[0]) if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans]
-    return f"; {', '.join(words)} steps are not determined by the fitted runs"

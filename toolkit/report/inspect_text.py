@@ -40,10 +40,17 @@ def _head(run: RunReport) -> str:
     server = " ".join(part for part in (run.engine, run.engine_version) if part) or "engine not known"
     parts = [server, run.model or "model not known", run.gpu or "GPU not known"]
     if run.tp_size is not None:
-        parts.append(f"TP {run.tp_size}" + (f", draft TP {run.draft_tp}" if run.draft_tp else ""))
+        parts.append(f"TP {run.tp_size}" + _draft_tp(run))
     if run.acceptance_kind:
         parts.append(f"{run.acceptance_kind} acceptance")
     return "; ".join(parts)
+
+
+def _draft_tp(run: RunReport) -> str:
+    if run.draft_tp is None:
+        return ""
+    seen = " by its collectives" if run.draft_tp_source == "collectives" else " as asked for"
+    return f", draft TP {run.draft_tp}{seen if run.tp_size and run.tp_size > 1 else ''}"
 
 
 def _configuration(cell: Configuration, run: RunReport) -> Iterator[RenderableType]:
@@ -121,12 +128,12 @@ def _collectives(cell: Configuration) -> RenderableType:
             number(report.per_cycle, 0),
             number(report.wire_us),
             number(report.wait_us_per_cycle),
-            number(report.first_wait_us),
+            number(report.first_wait_max_us),
         )
         for report in cell.collectives
     ]
     columns = ("<phase", "<collective", "<algorithm", "ranks", "count", "wire us", "wait us", "1st us")
-    return table(columns, rows, "collectives a cycle: wire of one, wait of all, wait at the phase's first")
+    return table(columns, rows, "collectives a cycle: wire of one, wait of all, longest wait at the first")
 
 
 def _acceptance(cell: Configuration, run: RunReport) -> str:

@@ -38,17 +38,20 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankReport:
-    """Phases as one rank saw them."""
+    """Phases as one rank saw them; `gpu_work_fraction` is GPU busy less waiting for other ranks."""
 
     tp_rank: int
     gpu_busy_fraction: float | None
+    gpu_work_fraction: float | None = None
     phases: dict[str, PhaseTime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftStep:
-    """One draft forward inside the draft pass, 1-based, selection of its tokens included.
+    """One draft forward inside the draft pass, 1-based.
 
+    From a trace the selection of its tokens is included; from events around the model's call
+    (`draft_steps_source` "spans") and from forwards launched apart it is not.
     `is_extend`: vLLM's first draft forward, which doubles as the extend and reads all verified tokens.
     """
 
@@ -104,9 +107,8 @@ class Throughput:
 class Configuration:
     """One (batch size, padded batch, step count, context bin) of a run, all sources joined.
 
-    `cycle_us` never comes from a trace with stacks when another source has it; `cycle_source`
-    names where it is from. `draft_selection_us` is the mean time between draft forwards where it
-    was measured apart.
+    `cycle_us` never comes from a trace when another source has it; `cycle_source` names where it is
+    from.
     """
 
     batch_size: int | None
@@ -151,6 +153,7 @@ class RunReport:
     gpu: str | None
     tp_size: int | None
     draft_tp: int | None
+    draft_tp_source: str | None = None  # "collectives" if they prove it, "run.json" if only asked for
     num_steps: int | None
     topk: int | None
     num_draft_tokens: int | None

@@ -42,6 +42,7 @@ class LogLine:
     line_number: int = 0
     context_tokens: int | None = None  # tokens held by the running requests, shared prefixes once
     queued_req: int | None = None
+    prompt_tok_s: float | None = None  # vLLM: prompt tokens a second; above 0 the window held a prefill
     accept_by_position: tuple[float, ...] = ()  # unconditional, vLLM
     num_correct_drafts: int | None = None  # vLLM: accepted tokens of the window
     num_proposed_drafts: int | None = None  # vLLM: drafted tokens of the window

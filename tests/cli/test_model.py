@@ -1,0 +1,120 @@
+"""`toolkit model fit` and `check` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
+HEADER = (
+    "engine,hardware,target,tp_size,num_steps,topk,num_draft_tokens,batch_size,accept_length,tok_s,cycle_ms\n"
+)
+FIT_KEYS = {"schema", "model", "runs", "groups", "warnings"}
+GROUP_KEYS = {
+    "engine",
+    "model",
+    "gpu",
+    "tp_size",
+    "configurations",
+    "terms",
+    "holdout",
+    "identifiability",
+    "next_runs",
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Return a table of plain decoding at 10 ms and cycles of 11 + K ms."""
+    path = tmp_path / "measurements.csv"
+    rows = [f"SGLang,H200,m,1,{k},1,{k + 1},1,{1 + k / 2},,{11 + k}\n" for k in (1, 3, 5)]
+    path.write_text(HEADER + "SGLang,H200,m,1,0,1,1,1,1,100,10\n" + "".join(rows))
+    return path
+
+
+def test_fit_writes_a_model_and_prints_one_object(
+    toolkit_command: CommandLine, table: Path, tmp_path: Path
+) -> None:
+    done = toolkit_command("model", "fit", table, "-o", tmp_path / "m.json", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report.keys() >= FIT_KEYS
+    assert report["schema"] == "toolkit.fit/1"
+    (group,) = report["groups"]
+    assert group.keys() >= GROUP_KEYS
+    assert group["configurations"] == 4
+    assert {"name", "value", "se", "unit", "identified", "source"} <= group["terms"][0].keys()
+    assert json.loads((tmp_path / "m.json").read_text())["schema"] == "toolkit.cost-model/1"
+
+
+def test_fit_keeps_an_existing_model_unless_told(
+    toolkit_command: CommandLine, table: Path, tmp_path: Path
+) -> None:
+    assert toolkit_command("model", "fit", table).returncode == 0
+    before = (tmp_path / "cost-model.json").read_bytes()
+    again = toolkit_command("model", "fit", table)
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+    assert toolkit_command("model", "fit", table, "--overwrite").returncode == 0
+    assert (tmp_path / "cost-model.json").read_bytes() == before
+
+
+def test_fit_tables_are_80_columns_wide_and_plain(toolkit_command: CommandLine, table: Path) -> None:
+    done = toolkit_command("model", "fit", table)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout
+    assert "undetermined" in done.stdout
+
+
+def test_fit_of_a_table_without_cycles_says_what_is_missing(
+    toolkit_command: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "measurements.csv"
+    path.write_text(HEADER + "SGLang,H200,m,1,5,1,6,1,,71.3,\n")
+    done = toolkit_command("model", "fit", path)
+    assert done.returncode == 5
+    assert "accept length" in done.stderr
+    assert not (tmp_path / "cost-model.json").exists()
+
+
+def test_check_compares_with_runs_the_fit_never_saw(
+    toolkit_command: CommandLine, table: Path, tmp_path: Path
+) -> None:
+    toolkit_command("model", "fit", table, "-o", "m.json")
+    new = tmp_path / "new.csv"
+    new.write_text(HEADER + "SGLang,H200,m,1,4,1,5,1,2.5,,15\n")
+    done = toolkit_command("model", "check", "m.json", new, "--json")
+    assert done.returncode == 0, done.stderr
+    (cell,) = json.loads(done.stdout)["configurations"]
+    assert cell["predicted_ms"] == pytest.approx(15, rel=1e-3)
+    assert cell["inside"]
+    assert max(map(len, toolkit_command("model", "check", "m.json", new).stdout.splitlines())) <= 80
+
+
+def test_check_against_another_group_is_not_determined(
+    toolkit_command: CommandLine, table: Path, tmp_path: Path
+) -> None:
+    toolkit_command("model", "fit", table, "-o", "m.json")
+    new = tmp_path / "new.csv"
+    new.write_text(HEADER + "SGLang,H200,m,2,4,1,5,1,2.5,,15\n")
+    done = toolkit_command("model", "check", "m.json", new)
+    assert done.returncode == 5
+    assert "TP2" in done.stderr
+
+
+def test_the_recorded_runs_fit_into_two_groups(
+    toolkit_command: CommandLine, traces: Path, tmp_path: Path
+) -> None:
+    done = toolkit_command("model", "fit", traces, "-o", tmp_path / "m.json", "--json")
+    assert done.returncode == 0, done.stderr
+    groups = json.loads(done.stdout)["groups"]
+    assert [group["tp_size"] for group in groups] == [1, 2]
+    terms = {term["name"]: term for term in groups[1]["terms"]}
+    assert terms["allreduce_us"]["value"] == pytest.approx(2.3, abs=0.3)
+    assert terms["host_cycle_us"]["identified"]
+    verify = {term["name"]: term["value"] for term in groups[0]["terms"]}["verify_us"]
+    assert 5000 < verify < 6500

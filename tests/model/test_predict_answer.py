@@ -1,0 +1,205 @@
+"""Answers of `predict`: what is said, and what is not said."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.made_runs import (
+    acceptance,
+    allreduce,
+    configuration,
+    founding_case,
+    inspection,
+    ranks,
+    run,
+    sweep,
+)
+from toolkit.errors import UndeterminedError, UsageError
+from toolkit.model.fit import fit_cost_model
+from toolkit.recommend.answer import predict
+from toolkit.schema.cost import CostModel
+from toolkit.schema.forecast import Candidate, Forecast, Question, Scenario
+
+FOUNDING = fit_cost_model(founding_case(), draws=100)
+SWEEP = fit_cost_model(sweep((0, 10_000.0), (1, 12_000.0), (3, 14_000.0), (5, 16_000.0)), draws=100)
+
+
+def at(forecast: Forecast, steps: int) -> Candidate:
+    return next(candidate for candidate in forecast.candidates if candidate.num_steps == steps)
+
+
+def near(model: CostModel, **asked: object) -> Forecast:
+    return predict(model, Question(**asked))  # type: ignore[arg-type]
+
+
+def test_the_founding_rate_is_read_as_its_own_log_prints_it() -> None:
+    used = near(FOUNDING, accept_rate=0.36).acceptance
+    assert used.accept_length == pytest.approx(2.16)
+    assert used.readings == pytest.approx({"log": 2.16, "draft": 2.8, "conditional": 1.559}, rel=1e-3)
+
+
+def test_the_founding_case_is_told_to_turn_speculation_off() -> None:
+    forecast = near(FOUNDING, accept_rate=0.36)
+    decided = forecast.recommendation
+    assert decided.action == "turn speculation off"
+    assert decided.candidate is not None
+    assert forecast.candidates[decided.candidate].num_steps == 0
+    assert "2.16" in decided.why and "90.0" in decided.why
+    five = next(even for even in forecast.break_even_accept_length if even.num_steps == 5)
+    assert five.accept_length == pytest.approx(2.5, abs=0.01)
+
+
+def test_step_counts_that_were_not_run_are_ranges() -> None:
+    forecast = near(FOUNDING, accept_rate=0.36)
+    assert [c.num_steps for c in forecast.candidates if c.determined] == [0, 5]
+    assert any("not determined" in mark for mark in at(forecast, 2).extrapolated)
+
+
+def test_asking_only_for_what_is_open_names_what_would_settle_it() -> None:
+    with pytest.raises(UndeterminedError, match=r"draft_forward_us and verify_token_us.*run with 1 step"):
+        near(FOUNDING, accept_rate=0.36, steps=(2, 3))
+    assert len(near(FOUNDING, accept_rate=0.36, steps=(2, 3), anyway=True).candidates) >= 2
+
+
+def test_a_verify_share_bounds_what_a_free_draft_gains() -> None:
+    answer = near(FOUNDING, accept_rate=0.36, verify_share=0.95).draft_tp
+    assert answer.most_gain == pytest.approx(0.05 / 0.95, rel=1e-3)
+    assert "at most about 5%" in answer.why
+    assert answer.recommendation == 8
+    assert "no flag" in answer.why
+
+
+def test_a_high_acceptance_is_worth_speculating_for() -> None:
+    forecast = near(SWEEP, accept_by_position=(0.9, 0.8, 0.7, 0.6, 0.5))
+    decided = forecast.recommendation
+    assert decided.action == "use"
+    assert decided.candidate is not None
+    assert forecast.candidates[decided.candidate].num_steps >= 3
+    assert decided.gain.lo is not None and decided.gain.lo > 0.5
+    assert sum(c.p_best or 0 for c in forecast.candidates) == pytest.approx(1)
+
+
+def test_an_acceptance_at_break_even_is_a_tie() -> None:
+    decided = near(SWEEP, accept_by_position=(0.2,), steps=(0, 1)).recommendation
+    assert decided.action == "tie"
+
+
+def test_the_steps_in_use_are_kept_for_a_small_gain() -> None:
+    decided = near(SWEEP, accept_by_position=(0.8, 0.6, 0.45, 0.3, 0.25), current_steps=3).recommendation
+    assert decided.action == "no change"
+
+
+def test_tokens_per_second_are_batch_times_length_over_cycle() -> None:
+    three = at(near(SWEEP, accept_by_position=(0.5, 0.25, 0.25)), 3)
+    assert three.cycle_ms.value == pytest.approx(14, rel=1e-3)
+    assert three.tok_s.value == pytest.approx(2.0 / 0.014, rel=1e-3)
+
+
+def test_flags_to_paste_belong_to_the_engine() -> None:
+    forecast = near(SWEEP, accept_by_position=(0.9, 0.8, 0.7))
+    assert at(forecast, 3).reachable.flags == (
+        "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
+    )
+    assert "--speculative-algorithm" in at(forecast, 0).reachable.flags
+
+
+def test_no_acceptance_anywhere_says_what_to_give() -> None:
+    with pytest.raises(UndeterminedError, match="--accept-rate"):
+        near(SWEEP)
+
+
+def test_the_runs_own_real_curve_is_used_when_nothing_is_given() -> None:
+    told = acceptance(1.9, accept_by_position=(0.6, 0.3), cycles=1000)
+    made = run("k2", configuration(2, 13_000.0, acceptance=told), acceptance_kind="real")
+    model = fit_cost_model(inspection(made, *sweep((0, 10_000.0), (4, 15_000.0)).runs), draws=50)
+    forecast = near(model)
+    assert forecast.acceptance.source == "measured"
+    assert at(forecast, 2).accept_length == pytest.approx(1.9)
+    assert "acceptance beyond 2 steps" in at(forecast, 4).extrapolated
+
+
+def test_several_groups_need_a_choice() -> None:
+    two = inspection(
+        run("a", configuration(0, 5000.0), tp_size=1), run("b", configuration(0, 3000.0), tp_size=2)
+    )
+    model = fit_cost_model(two, draws=20)
+    with pytest.raises(UndeterminedError, match=r"TP1.*TP2.*--tp-size"):
+        near(model, accept_length=1.5, at_num_draft_tokens=4)
+
+
+def test_a_rate_whose_convention_is_unknown_gives_both_readings() -> None:
+    with pytest.raises(UndeterminedError, match=r"1\.44.*2\.08"):
+        near(SWEEP, accept_rate=0.36, at_num_draft_tokens=4)
+    drafts = near(SWEEP, accept_rate=0.36, at_num_draft_tokens=4, rate_kind="draft")
+    assert drafts.acceptance.accept_length == pytest.approx(2.08)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"accept_length": 0.9},
+        {"accept_length": 7.0, "at_num_draft_tokens": 6},
+        {"accept_length": float("nan")},
+        {"accept_rate": 36.0},
+        {"accept_by_position": (0.5, 0.6)},
+        {"accept_by_position": (1.2,)},
+        {"accept_length": 2.0, "at_num_draft_tokens": 1},
+        {"accept_length": 2.0, "verify_share": 1.5},
+    ],
+)
+def test_values_that_cannot_be_are_refused_in_a_sentence(asked: dict[str, object]) -> None:
+    with pytest.raises(UsageError) as caught:
+        near(SWEEP, **asked)
+    assert "\n" not in str(caught.value)
+
+
+def test_scenarios_come_back_row_by_row() -> None:
+    rows = (
+        Scenario(row=2, num_steps=5, accept_length=3.0),
+        Scenario(row=3, num_steps=1),
+        Scenario(row=4, num_steps=5),
+    )
+    forecast = near(SWEEP, scenarios=rows)
+    assert [c.num_steps for c in forecast.candidates] == [5, 1, 5]
+    assert [c.cycle_ms.value for c in forecast.candidates] == pytest.approx([16, 12, 16], rel=1e-3)
+    assert [c.tok_s.value is None for c in forecast.candidates] == [False, True, True]
+
+
+def test_faster_collectives_shorten_plain_and_speculative_cycles() -> None:
+    made = run(
+        "tp2",
+        configuration(
+            3,
+            6000.0,
+            ranks=ranks(verify=4000.0, draft=500.0, draft_extend=250.0),
+            collectives=(allreduce("verify", 65, 10.0), allreduce("draft", 6, 10.0)),
+        ),
+        tp_size=2,
+    )
+    model = fit_cost_model(inspection(made, run("p", configuration(0, 3000.0), tp_size=2)), draws=50)
+    plain = near(model, accept_length=2.0)
+    free = near(model, accept_length=2.0, allreduce_scale=0.0)
+    ten = near(model, accept_length=2.0, allreduce_us=20.0)
+    assert at(plain, 3).cycle_ms.value == pytest.approx(6.0, rel=1e-3)
+    assert at(free, 3).cycle_ms.value == pytest.approx(6.0 - 0.71, rel=1e-3)
+    assert at(free, 0).cycle_ms.value == pytest.approx(3.0 - 0.65, rel=1e-3)
+    assert at(ten, 3).cycle_ms.value == pytest.approx(6.0 + 0.71, rel=1e-3)
+    assert plain.draft_tp.break_even_allreduce_us == pytest.approx((440 + 250) / 6, rel=1e-2)
+
+
+def test_another_draft_tp_is_a_range_that_no_flag_reaches() -> None:
+    forecast = near(FOUNDING, accept_rate=0.36, verify_share=0.95, draft_tp=(1, 8), steps=(0, 5))
+    other = [candidate for candidate in forecast.candidates if candidate.draft_tp == 1]
+    assert [candidate.num_steps for candidate in other] == [5]
+    assert not other[0].determined
+    assert other[0].reachable.how == "none"
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    assert near(SWEEP, accept_by_position=(0.7, 0.5)) == near(SWEEP, accept_by_position=(0.7, 0.5))
+
+
+def test_a_candidate_is_forecast_alike_whatever_else_is_asked() -> None:
+    alone = near(SWEEP, accept_by_position=(0.7, 0.5, 0.3), steps=(3,))
+    among = near(SWEEP, accept_by_position=(0.7, 0.5, 0.3))
+    assert at(alone, 3).cycle_ms == at(among, 3).cycle_ms
