@@ -166,7 +166,7 @@ def test_predicting_loads_no_heavy_library(fitted: Path, repository: Path) -> No
 def test_the_recorded_runs_answer_for_each_size(
     toolkit_command: CommandLine, traces: Path, tmp_path: Path
 ) -> None:
-    toolkit_command("model", "fit", traces, "-o", "m.json")
+    toolkit_command("model", "fit", *sorted(traces.glob("2026-11-29-sglang-*")), "-o", "m.json")
     both = toolkit_command("predict", "--model", "m.json", "--accept-rate", 0.36)
     assert both.returncode == 5
     assert "TP1" in both.stderr and "TP2" in both.stderr

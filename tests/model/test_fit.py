@@ -261,3 +261,55 @@ def test_another_batch_than_the_only_one_measured_is_not_determined() -> None:
     assert not eight.determined
     assert eight.lo is not None and eight.lo < 5000
     assert eight.hi is not None and eight.hi > 8 * 5000
+
+
+def test_host_time_without_overlap_is_a_term_of_its_own() -> None:
+    phases = ranks(draft=400.0, draft_extend=200.0, verify=3000.0)
+    hidden = run("hidden", configuration(3, 3800.0, ranks=phases))
+    serial = run("serial", configuration(3, 5600.0, ranks=phases), overlap_schedule=False)
+    model = fit(inspection(hidden, serial))
+    assert term(model, "host_us").value == pytest.approx(200, rel=1e-2)
+    assert term(model, "host_serial_us").value == pytest.approx(1800, rel=1e-2)
+    assert cycle(model, 3).value == pytest.approx(3800, rel=1e-3)
+
+
+def test_context_is_counted_as_the_runs_say_of_one_request_or_of_all() -> None:
+    def plain(batch: int, context: int, us: float) -> Inspection:
+        made = configuration(0, us, batch_size=batch, context_tokens=context)
+        return inspection(run(f"b{batch}c{context}", made))
+
+    of_all = together(*(plain(b, c, 5000.0 + 0.1 * b * c) for b in (1, 8) for c in (500, 4000, 16000)))
+    of_one = together(*(plain(b, c, 5000.0 + 0.4 * c) for b in (1, 8) for c in (500, 4000, 16000)))
+    assert "decode_kv_us" in fit(of_all).groups[0].columns
+    assert term(fit(of_all), "decode_kv_us").value == pytest.approx(100, rel=1e-2)
+    assert term(fit(of_one), "decode_context_us").value == pytest.approx(400, rel=1e-2)
+
+
+def test_kernels_launched_one_by_one_count_without_the_gaps_a_trace_widens() -> None:
+    eager = RankReport(
+        tp_rank=0,
+        gpu_busy_fraction=0.95,
+        phases={
+            "draft": PhaseTime(graph_us=spread(3000.0), busy_us=800.0, graph=False),
+            "verify": PhaseTime(graph_us=spread(4000.0), graph=True),
+        },
+    )
+    model = fit(inspection(run("v", configuration(3, 6000.0, ranks=(eager,)), engine="vllm")))
+    assert term(model, "draft_forward_us").value == pytest.approx(400, rel=1e-2)
+
+
+def test_a_traced_cycle_with_an_idle_gpu_is_the_tracers() -> None:
+    idle = RankReport(tp_rank=0, gpu_busy_fraction=0.5, phases={"verify": PhaseTime(graph_us=spread(4000.0))})
+    made = run("t", configuration(3, 12_000.0, cycle_source="trace", ranks=(idle,)))
+    assert fit(inspection(made)).groups[0].cells[0].cycle_us is None
+
+
+def test_collectives_of_another_algorithm_are_taken_out_of_their_own_run() -> None:
+    def made(name: str, wire: float) -> Inspection:
+        phases = ranks(draft=400.0, draft_extend=200.0, verify=3000.0 + 65 * wire)
+        one = configuration(3, 3700.0 + 65 * wire, ranks=phases, collectives=(allreduce("verify", 65, wire),))
+        return inspection(run(name, one, tp_size=2))
+
+    model = fit(together(made("custom", 2.0), made("custom2", 2.0), made("nccl", 10.0)))
+    assert cycle(model, 3).value == pytest.approx(3830, rel=1e-2)
+    assert model.groups[0].noise.speculative_spread < 0.2

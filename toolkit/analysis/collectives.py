@@ -14,6 +14,8 @@ from toolkit.schema.inspection import CollectiveReport
 from toolkit.schema.trace import RankTrace
 from toolkit.units import us_from_ns
 
+_USUAL = 0.5  # share of cycles in which a collective of every cycle is recorded, whatever was lost
+
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
@@ -131,7 +133,7 @@ def _report(
     waits: np.ndarray,
     several: bool,
 ) -> CollectiveReport:
-    recorded = np.isfinite(durations[:, :, mine]).sum(axis=2)  # (ranks, cycles)
+    recorded = np.isfinite(durations[:, :, mine]).mean(axis=1).max(axis=0)  # share of cycles, by collective
     matched = np.isfinite(wire[:, mine])
     first = bool(mine[0])  # this kind holds the phase's first collective
     first_waits = waits[:, :, 0] if first else None
@@ -143,7 +145,7 @@ def _report(
         algorithm=kind.algorithm,
         group_size=kind.group_size,
         message_bytes=kind.message_bytes,
-        per_cycle=float(np.median(recorded)),
+        per_cycle=float(np.count_nonzero(recorded >= _USUAL)),
         wire_us=_us_median(wire[:, mine]) if known else None,
         wait_us_per_cycle=_us_median(of_a_rank) if known else None,
         first_wait_us=_us_median(first_waits.mean(axis=0)) if known and first_waits is not None else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from toolkit.analysis.launches import graph_launches_without_kernels
@@ -23,6 +24,7 @@ def health_checks(
     if recording.traces:
         checks += [
             _kernels(recording),
+            _kernels_lost(view),
             _launches(recording, view),
             _ranks(recording),
             _stacks(recording),
@@ -30,7 +32,12 @@ def health_checks(
             _draft_steps(cells),
             _matched(cells),
         ]
-    checks += [_lengths(cells), _throughput(cells), _spans_dropped(recording), _undamaged(recording)]
+    checks += [
+        _lengths(recording, cells),
+        _throughput(cells),
+        _spans_dropped(recording),
+        _undamaged(recording),
+    ]
     return tuple(check for check in checks if check)
 
 
@@ -43,6 +50,27 @@ def _kernels(recording: Recording) -> HealthCheck:
             f"no kernel on rank {_listed(empty)}: the profiler ran without CUDA activity or lost its buffers"
         )
     return HealthCheck(check="kernels captured", ok=not empty, detail=detail)
+
+
+def _kernels_lost(view: TraceView | None) -> HealthCheck | None:
+    """Compare replays of one graph: each holds the same kernels unless the profiler lost some."""
+    sizes: dict[tuple[int, int | None, str], list[int]] = defaultdict(list)
+    for rank in view.ranks if view else ():
+        for cycle in rank.cycles:
+            for name, phase in cycle.phases.items():
+                if phase.graph and len(phase.forwards) == 1:
+                    sizes[rank.tp_rank, cycle.batch_size, name].append(len(phase.kernels))
+    if not sizes:
+        return None
+    expected = sum(max(counts) * len(counts) for counts in sizes.values())
+    lost = expected - sum(map(sum, sizes.values()))
+    detail = f"all replays of a graph hold the same {expected} kernels"
+    if lost:
+        detail = (
+            f"{lost} of {expected} kernels ({lost / expected:.1%}) are missing from replays of graphs: the "
+            "profiler lost records, so counts are the fullest replay's and some times are short"
+        )
+    return HealthCheck(check="no kernel lost", ok=not lost, detail=detail)
 
 
 def _launches(recording: Recording, view: TraceView | None) -> HealthCheck | None:
@@ -119,7 +147,7 @@ def _matched(cells: Sequence[Configuration]) -> HealthCheck | None:
     return HealthCheck(check="collectives matched over ranks", ok=least >= _MATCHED, detail=detail)
 
 
-def _lengths(cells: Sequence[Configuration]) -> HealthCheck | None:
+def _lengths(recording: Recording, cells: Sequence[Configuration]) -> HealthCheck | None:
     known = [
         (cell.acceptance.accept_length, cell.num_draft_tokens)
         for cell in cells
@@ -127,6 +155,7 @@ def _lengths(cells: Sequence[Configuration]) -> HealthCheck | None:
     ]
     if not known:
         return None
+    known += _line_lengths(recording, cells)
     for length, width in known:
         if length < 1 or (width is not None and length > width + 0.005):
             detail = f"accept length {length:.2f} is impossible: a cycle commits 1 to {width} tokens"
@@ -135,6 +164,14 @@ def _lengths(cells: Sequence[Configuration]) -> HealthCheck | None:
             detail = "accept length is 1.00: no draft was ever kept"
             return HealthCheck(check="accept length possible", ok=False, detail=detail)
     return HealthCheck(check="accept length possible", ok=True, detail="between 1 and the draft tokens")
+
+
+def _line_lengths(recording: Recording, cells: Sequence[Configuration]) -> list[tuple[float, int | None]]:
+    """Return the longest length that a line of the log states, with the draft tokens of the run."""
+    widths = {cell.num_draft_tokens for cell in cells if cell.acceptance}
+    lines = recording.log.lines if recording.log else ()
+    longest = max((line.accept_length for line in lines if line.accept_length is not None), default=None)
+    return [(longest, widths.pop())] if longest is not None and len(widths) == 1 else []
 
 
 def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:
@@ -148,9 +185,10 @@ def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:
     if not compared:
         return None
     cell, off = max(compared, key=lambda pair: abs(pair[1]))
+    speed = cell.throughput_tok_s
     detail = (
-        f"{cell.throughput_tok_s.from_cycle:.1f} tok/s from cycle and acceptance, {cell.throughput_tok_s.measured:.1f} "
-        f"measured by the {cell.throughput_tok_s.measured_by} ({off:+.1%})"
+        f"{speed.from_cycle:.1f} tok/s from cycle and acceptance, {speed.measured:.1f} "
+        f"measured by the {speed.measured_by} ({off:+.1%})"
     )
     return HealthCheck(check="throughput agrees", ok=abs(off) <= _CLOSE, detail=detail)
 

@@ -78,7 +78,9 @@ def _merged(first: Configuration, second: Configuration) -> Configuration:
         draft_steps_source=steps.draft_steps_source,
         collectives=first.collectives or second.collectives,
         acceptance=_merged_acceptance(first.acceptance, second.acceptance),
-        throughput_tok_s=first.throughput_tok_s if first.throughput_tok_s.measured else second.throughput_tok_s,
+        throughput_tok_s=first.throughput_tok_s
+        if first.throughput_tok_s.measured
+        else second.throughput_tok_s,
         unattributed_fraction=_either(first.unattributed_fraction, second.unattributed_fraction),
     )
 

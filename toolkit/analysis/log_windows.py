@@ -1,7 +1,7 @@
 """Windows of a server log that are steady decoding: what lies between two statistics lines.
 
 T = running requests x accept length / throughput holds for a window of constant batch without
-prefill. Windows that a prefill touched, and the first one after a pause, are left out.
+prefill. Windows that a prefill or a profiler touched, and the first one after a pause, are left out.
 """
 
 from __future__ import annotations
@@ -50,16 +50,19 @@ def steady_windows(lines: Sequence[LogLine], plain: bool | None) -> list[LogWind
 
 def _of_rank(lines: Sequence[LogLine], speculative: bool) -> list[LogWindow]:
     windows: list[LogWindow] = []
-    disturbed = False
+    disturbed = profiling = False
     before: int | None = None  # requests that ran when the window began
     for line in lines:
+        if line.profiler is not None:  # it slows the host, and its export stops the server
+            profiling, disturbed = line.profiler, True
+            continue
         if line.kind == "prefill":
             disturbed, before = True, None
             continue
         if line.kind != "decode" or line.running_req is None:
             continue
         changed = before is not None and before != line.running_req
-        if not (disturbed or changed or line.prompt_tok_s):
+        if not (disturbed or changed or profiling or line.prompt_tok_s):
             window = _window(line, speculative)
             if window:
                 windows.append(window)

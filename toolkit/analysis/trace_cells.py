@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from toolkit.analysis.cell_key import CellKey
 from toolkit.analysis.collectives import PhaseCollectives, phase_collectives
 from toolkit.analysis.context import context_bin
-from toolkit.analysis.cycles import TracedCycle
+from toolkit.analysis.cycles import Phase, TracedCycle
 from toolkit.analysis.draft_steps import step_durations_ns, usual_count
 from toolkit.analysis.rank_report import PHASES, RankTimes, rank_times
 from toolkit.analysis.statistics import spread
@@ -25,7 +27,7 @@ def trace_cells(view: TraceView, info: RunInfo) -> dict[CellKey, Configuration]:
     The batch comes from the engine's host ranges, else from `info`. Ranks without a common cycle are
     reported without collectives.
     """
-    batches = dict.fromkeys(cycle.batch_size for rank in view.ranks for cycle in rank.cycles)
+    batches = dict.fromkeys(_batch(cycle, info) for rank in view.ranks for cycle in rank.cycles)
     cells: dict[CellKey, Configuration] = {}
     for batch in batches:
         cell = _cell(view, batch, info)
@@ -34,9 +36,13 @@ def trace_cells(view: TraceView, info: RunInfo) -> dict[CellKey, Configuration]:
     return cells
 
 
+def _batch(cycle: TracedCycle, info: RunInfo) -> int | None:
+    return cycle.batch_size if cycle.batch_size is not None else info.batch_size
+
+
 def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
-    own = [[cycle for cycle in rank.cycles if cycle.batch_size == batch] for rank in view.ranks]
-    aligned = [ranks for ranks in view.aligned if all(cycle.batch_size == batch for cycle in ranks)]
+    own = [[cycle for cycle in rank.cycles if _batch(cycle, info) == batch] for rank in view.ranks]
+    aligned = [ranks for ranks in view.aligned if all(_batch(cycle, info) == batch for cycle in ranks)]
     by_phase = {name: phase_collectives(name, view.traces, aligned) for name in PHASES}
     collectives = {name: found for name, found in by_phase.items() if found}
     times = [
@@ -51,10 +57,10 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
     num_steps = known_steps if known_steps is not None else _num_steps(view, own, steps)
     cycle_us = spread(times[0].period_us)
     return Configuration(
-        batch_size=batch if batch is not None else info.batch_size,
+        batch_size=batch,
         padded_batch_size=None,
         num_steps=num_steps,
-        num_draft_tokens=_num_draft_tokens(num_steps, tokens, batch, info),
+        num_draft_tokens=_num_draft_tokens(num_steps, tokens, batch, info, _may_branch(view, own)),
         topk=info.topk,
         context_tokens=info.context_tokens,
         cycles=max(len(cycles) for cycles in own),
@@ -94,12 +100,12 @@ def draft_step_times(
 ) -> list[list[list[int]]]:
     """Return ns by rank, cycle and forward for the draft passes that could be split.
 
-    Passes that do not split into the usual number of forwards are left out; no rank is kept of which
-    more than a few did not.
+    Passes that lost kernels or do not split into the usual number of forwards are left out; no rank is
+    kept of which more than a few whole ones did not split.
     """
     found: list[list[list[int]]] = []
     for trace, own in zip(view.traces, cycles, strict=True):
-        passes = [cycle.phases["draft"] for cycle in own if "draft" in cycle.phases]
+        passes = _whole([cycle.phases["draft"] for cycle in own if "draft" in cycle.phases])
         split = [step_durations_ns(phase, trace, count) for phase in passes]
         known = [steps for steps in split if steps]
         usual = usual_count([len(steps) for steps in known])
@@ -110,6 +116,16 @@ def draft_step_times(
 
 
 _MOST = 0.8  # share of a rank's draft passes that must split alike
+_FAIR = 0.2  # share of passes that lost nothing where a profiler lost one kernel in forty
+
+
+def _whole(passes: Sequence[Phase]) -> list[Phase]:
+    """Return the passes that lost no kernel: of one graph, those with most of the sizes often seen."""
+    counts = Counter(len(phase.kernels) for phase in passes)
+    often = [size for size, times in counts.items() if times >= _FAIR * len(passes)]
+    if not often or any(len(phase.forwards) > 1 for phase in passes):
+        return list(passes)
+    return [phase for phase in passes if len(phase.kernels) == max(often)]
 
 
 def _draft_steps(
@@ -149,14 +165,27 @@ def _num_steps(
     return 1 if "draft_extend" in phases and "draft" not in phases else None
 
 
+def _may_branch(view: TraceView, own: Sequence[Sequence[TracedCycle]]) -> bool:
+    """Return whether drafts are sorted, as only a tree with several children a step needs it."""
+    for trace, cycles in zip(view.traces, own, strict=True):
+        drafting = [c.phases[name] for c in cycles for name in ("draft", "draft_extend") if name in c.phases]
+        used = {name for phase in drafting for name in trace.kernels.name[phase.kernels].tolist()}
+        if any(_SORTS.search(trace.names[name]) for name in used):
+            return True
+    return False
+
+
+_SORTS = re.compile("bitonicSort|radixSort", re.IGNORECASE)
+
+
 def _num_draft_tokens(
-    num_steps: int | None, tokens: int | None, batch: int | None, info: RunInfo
+    num_steps: int | None, tokens: int | None, batch: int | None, info: RunInfo, may_branch: bool
 ) -> int | None:
     if info.num_draft_tokens is not None:
         return info.num_draft_tokens
     if tokens and batch:
         return tokens // batch
-    if num_steps is None or (info.topk or 1) > 1:
+    if num_steps is None or (info.topk or 1) > 1 or (info.topk is None and may_branch):
         return None
     return num_steps + 1  # a chain: its root and one draft a step
 

@@ -53,6 +53,7 @@ def _setting(group: GroupModel, situation: Situation, row: Scenario, batch: int)
         topk=topk,
         batch_size=padded_batch(group, batch),
         context_tokens=row.context_tokens or situation.context_tokens,
+        overlap=group.overlap_schedule is not False,
     )
 
 

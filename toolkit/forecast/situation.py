@@ -33,7 +33,7 @@ def situation_of(group: GroupModel, question: Question) -> Situation:
             notes.append(f"batch size {batch} taken, that of most fitted cycles; --batch-size changes it")
     context = question.context_tokens
     if context is None:
-        context = _most(group, "context_tokens")
+        context = _most(group, "context_tokens", batch) or _most(group, "context_tokens")
     topk = question.topk
     if topk is None:
         widths = Counter({setting.topk: 0 for setting in group.settings})
@@ -51,12 +51,12 @@ def situation_of(group: GroupModel, question: Question) -> Situation:
     )
 
 
-def _most(group: GroupModel, field: str) -> int | None:
-    """Return the value of most cycles; of the smaller number when two have as many."""
+def _most(group: GroupModel, field: str, batch_size: int | None = None) -> int | None:
+    """Return the value of most cycles (of one batch size); the smaller number when two have as many."""
     counts: Counter[int] = Counter()
     for cell in group.cells:
         value = getattr(cell, field)
-        if value is not None:
+        if value is not None and batch_size in (None, cell.batch_size):
             counts[value] += max(cell.cycles, 1)
     return max(counts, key=lambda value: (counts[value], -value)) if counts else None
 
@@ -92,4 +92,5 @@ def setting_for(
         topk=width,
         batch_size=padded_batch(group, situation.batch_size),
         context_tokens=situation.context_tokens,
+        overlap=group.overlap_schedule is not False,
     )

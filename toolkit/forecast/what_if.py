@@ -48,6 +48,7 @@ def _pinned(group: GroupModel, fitted: Fitted, share: float) -> tuple[Fitted, li
         topk=most.topk,
         batch_size=batch,
         context_tokens=cells[0].context_tokens if cells else None,
+        overlap=group.overlap_schedule is not False,
     )
     if not len(fitted.vertices):
         return fitted, ["--verify-share left aside: the fitted runs determine the split themselves"]

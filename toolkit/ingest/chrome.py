@@ -19,6 +19,7 @@ from toolkit.schema.trace import Annotations, HostCalls, Int64s, Kernels, Proces
 from toolkit.units import NS_PER_S, NS_PER_US
 
 _KERNEL, _HOST, _ANNOTATION = 0, 1, 2
+_ID = 3  # column of the correlation id
 _CATEGORY = {
     "kernel": _KERNEL,
     "gpu_memcpy": _KERNEL,
@@ -41,6 +42,7 @@ _DTYPE_BYTES = {"BFloat16": 2, "Half": 2, "Float": 4, "Double": 8, "Long": 8, "I
 _RANK_IN_NAME = re.compile(r"(?:[-_.]TP[-_]?|[-_.]tp|^tp)(\d+)(?=[-_.])")
 _GLOBAL_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)(?=[-_.])")
 _UNKNOWN_THREAD = -1
+_MOST_RANKS = 1 << 16
 _MOST_ELEMENTS = 1 << 48  # of one message; more is damage
 
 
@@ -171,7 +173,13 @@ def _losses(path: Path, result: StreamResult, collector: _Collector, known_cut: 
     if collector.bad_times:
         found.append(f"{collector.bad_times} events have no usable time or duration and were left out")
     if collector.bad_ids:
-        found.append(f"{collector.bad_ids} events have no usable correlation id; their launches are not known")
+        found.append(f"{collector.bad_ids} events have no usable correlation id; what launched them is lost")
+    calls = collector.kinds[_HOST].rows[_ID]
+    if len(set(calls)) < len(calls):
+        shared = len(calls) - len(set(calls))
+        found.append(
+            f"{shared} calls share their correlation id with another; phases may be taken apart wrongly"
+        )
     return [f"{path.name}: {sentence}" for sentence in found]
 
 
@@ -204,7 +212,7 @@ def _rank_trace(
     return RankTrace(
         source=path.name,
         tp_rank=_rank(path.name, distributed),
-        world_size=_integer(distributed.get("world_size")),
+        world_size=_world_size(distributed),
         names=names,
         kernels=Kernels(_i32(kernel[0]), kernel[1] + base, *kernel[2:]),
         host_calls=HostCalls(_i32(host[0]), host[1] + base, *host[2:5]),
@@ -230,6 +238,11 @@ def _text(raw: bytes) -> str:
 
 def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _world_size(distributed: dict[str, Any]) -> int | None:
+    found = _integer(distributed.get("world_size"))
+    return found if found is not None and 0 < found <= _MOST_RANKS else None
 
 
 def _rank(file_name: str, distributed: dict[str, Any]) -> int:

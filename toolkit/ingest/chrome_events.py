@@ -20,7 +20,7 @@ _ARRAY_HEAD = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEYS = r'"(?:ph|name|cat|pid|tid|ts|dur|args|bp)"'  # those an event may begin with, sorted or not
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEYS.encode() + rb")")
 _EVENT_START = re.compile(r"\{\s*" + _KEYS)
-_ARRAY_END = re.compile(r'\]\s*(?:\}|,\s*"|$)')
+_ARRAY_END = re.compile(r'\]\s*(?:\}|,\s*(?:"|$)|$)')
 _PHASE = re.compile(r'"ph"\s*:')  # each event has one
 _KEY = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _TAIL_BYTES = 1 << 16  # where the last boundary of a chunk is looked for first

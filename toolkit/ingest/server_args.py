@@ -74,6 +74,8 @@ def _sglang_info(arguments: dict[str, Any]) -> RunInfo:
     width = _int(arguments, "speculative_num_draft_tokens")
     if "speculative_algorithm" in arguments and arguments["speculative_algorithm"] is None:
         steps, topk, width = 0, 1, 1
+    elif arguments.get("speculative_algorithm") and steps == 0:
+        steps = topk = None  # NGRAM looks drafts up: no draft model runs, yet it is no plain decoding
     elif arguments.get("speculative_adaptive") is True:
         steps = width = None  # they change while the server runs
     elif topk == 1 and arguments.get("speculative_algorithm") in _CHAIN_ALGORITHMS:

@@ -18,6 +18,7 @@ from toolkit.schema.log import LogLine, ServerLog
 
 _NAMES_SGLANG = re.compile(r"(?<![\w.])(?:sglang|SGLang)(?![\w-])|server_args=ServerArgs\(")
 _NAMES_VLLM = re.compile(r"(?<![\w.])(?:vllm|vLLM)(?![\w-])|\bV[01] LLM engine|\bSpecDecodeWorker\b")
+_PROFILER = re.compile(r"\b(Profiling starts)\b|\b(?:Profiling done|Stop profiling)\b")
 _CUT_IN_TIME = re.compile(r"\[[0-9]{4}-[0-9]{2}-[^\]]{0,80}$")
 
 
@@ -46,10 +47,12 @@ def _other(text: str, line_number: int) -> LogLine:
             if pattern.search(text)
         ]
         engine = names[0] if len(names) == 1 else None
+    profiler = _PROFILER.search(text)
     return LogLine(
         engine=engine,
         timestamp=prefix.timestamp,
         ranks=prefix.ranks,
+        profiler=bool(profiler[1]) if profiler else None,
         truncated=bool(_CUT_IN_TIME.match(text)) or "[...]" in text,
         line_number=line_number,
     )

@@ -7,6 +7,7 @@ from math import log2
 
 from toolkit.schema.inspection import AcceptanceReport, CollectiveReport
 
+DesignKey = tuple[int, int, int, int, int | None, bool]
 GroupKey = tuple[str | None, str | None, str | None, int | None]
 
 
@@ -50,13 +51,20 @@ class Cell:
     collectives: tuple[CollectiveReport, ...] = ()
     bound: str = "unknown"
     eager: bool = False
+    draft_eager: bool = False
     acceptance: AcceptanceReport | None = None
 
     @property
-    def design_key(self) -> tuple[int, int, int, int, int | None]:
+    def overlap(self) -> bool:
+        """Whether host work is hidden behind the GPU's; engines do unless told not to."""
+        return self.overlap_schedule is not False
+
+    @property
+    def design_key(self) -> DesignKey:
         """Configurations that agree on it are replicates; contexts within a fifth are one context."""
         context = round(4 * log2(self.context_tokens)) if self.context_tokens else None
-        return (self.num_steps, self.num_draft_tokens, self.topk, self.padded_batch_size, context)
+        width = (self.num_draft_tokens, self.topk)
+        return (self.num_steps, *width, self.padded_batch_size, context, self.overlap)
 
     @property
     def setting_text(self) -> str:

@@ -7,6 +7,7 @@ from math import isfinite
 from toolkit.model.cell import Cell, Timed
 from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
 
+_BUSY = 0.8  # GPU-busy share of a traced cycle from which tracing cannot have lengthened it much
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
 
 
@@ -79,17 +80,25 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
         steps_exclude_selection=found.draft_steps_source == "spans",
         collectives=found.collectives,
         bound=found.bound,
-        eager=_eager(found),
+        eager=_eager(found, ("verify", "decode")),
+        draft_eager=_eager(found, ("draft",)),
         acceptance=found.acceptance,
     )
 
 
 def _inflated(run: RunReport, found: Configuration) -> bool:
-    """A profiler slows the host: a traced cycle stands only where the GPU sets it and no stacks were on.
+    """Whether a cycle is a trace's own: too long by 2.7 with Python stacks, by 2 where hosts set it."""
+    if found.cycle_source != "trace":
+        return False
+    busy = [rank.gpu_busy_fraction for rank in found.ranks if rank.gpu_busy_fraction is not None]
+    return run.with_stack is not False or max(busy, default=0.0) < _BUSY
 
-    Measured on H200: 2.7 times too long with Python stacks, up to 2 times without.
-    """
-    return found.cycle_source == "trace" and (run.with_stack is not False or found.bound != "gpu")
+
+def _steps(found: Configuration) -> tuple[float, ...]:
+    """Return draft forwards inside the draft pass; launched one by one, a trace's gaps are in them."""
+    if any((time := rank.phases.get("draft")) is not None and time.graph is False for rank in found.ranks):
+        return ()
+    return tuple(step.median_us for step in found.draft_steps if step.median_us > 0 and not step.is_extend)
 
 
 def _why_no_time(found: Configuration) -> str:
@@ -130,6 +139,10 @@ def _phases(found: Configuration) -> tuple[dict[str, Timed], dict[str, Timed]]:
 
 
 def _without_wait(time: PhaseTime) -> Timed | None:
+    """The span of a captured graph; of kernels launched one by one the union, as a trace widens the gaps."""
+    if time.graph is False and time.busy_us is not None and time.graph_us is not None:
+        us = time.busy_us - max(time.wait_us or 0.0, 0.0)
+        return Timed(us=us, se=_relative(time.graph_us.se, time.graph_us.mean)) if us > 0 else None
     return _median(time.graph_us, max(time.wait_us or 0.0, 0.0))
 
 
@@ -146,10 +159,10 @@ def _keep_smaller(times: dict[str, Timed], phase: str, time: Timed | None) -> No
         times[phase] = time
 
 
-def _eager(found: Configuration) -> bool:
-    """Whether the target's forward is known to have run without a captured graph."""
+def _eager(found: Configuration, phases: tuple[str, ...]) -> bool:
+    """Return whether one of the phases is known to have run without a captured graph."""
     return any(
         (time := rank.phases.get(phase)) is not None and time.graph is False
         for rank in found.ranks
-        for phase in ("verify", "decode")
+        for phase in phases
     )

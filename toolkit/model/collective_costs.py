@@ -55,7 +55,7 @@ def _by_kind(cell: Cell) -> dict[tuple[str, str], tuple[float, float]]:
             kinds.setdefault((report.phase, report.op), []).append(report)
     pairs = {}
     for kind, reports in kinds.items():
-        forwards = _forwards_of(kind[0], cell.num_steps, cell.engine)
+        forwards = _forwards_of(kind[0], cell.num_steps)
         if forwards > 0:
             count = sum(report.per_cycle for report in reports)
             wire = sum(report.per_cycle * (report.wire_us or 0.0) for report in reports) / count
@@ -63,23 +63,31 @@ def _by_kind(cell: Cell) -> dict[tuple[str, str], tuple[float, float]]:
     return pairs
 
 
-def _forwards_of(phase: str, num_steps: int, engine: str | None) -> int:
-    """Return the forwards of a phase in a cycle: vLLM's draft pass holds the extend as its first."""
-    if phase != "draft":
-        return 1
-    return num_steps if engine == "vllm" else num_steps - 1
+def _forwards_of(phase: str, num_steps: int) -> int:
+    return num_steps - 1 if phase == "draft" else 1
 
 
-def phase_wire_us(costs: Sequence[CollectiveCost], phase: str, at: Setting, engine: str | None) -> float:
+def costs_of_cell(cell: Cell, pooled: Sequence[CollectiveCost]) -> tuple[CollectiveCost, ...]:
+    """Return a cell's own costs where it was traced, as its server may use other algorithms; else pooled."""
+    own = _by_kind(cell)
+    costs = [cost for cost in pooled if not any(phase == cost.phase for phase, _ in own)]
+    costs += [
+        CollectiveCost(phase=phase, op=op, per_forward=count, wire_us=wire)
+        for (phase, op), (count, wire) in sorted(own.items())
+    ]
+    return tuple(costs)
+
+
+def phase_wire_us(costs: Sequence[CollectiveCost], phase: str, at: Setting) -> float:
     """Return the wire time of one phase in one cycle, in us."""
-    forwards = _forwards_of(phase, at.num_steps, engine)
+    forwards = _forwards_of(phase, at.num_steps)
     return sum(cost.per_forward * cost.wire_us * forwards for cost in costs if cost.phase == phase)
 
 
-def cycle_wire_us(costs: Sequence[CollectiveCost], at: Setting, engine: str | None) -> float:
+def cycle_wire_us(costs: Sequence[CollectiveCost], at: Setting) -> float:
     """Return the wire time of a whole cycle, in us."""
     phases = ("decode",) if at.num_steps == 0 else ("draft", "draft_extend", "verify", "sample")
-    return sum(phase_wire_us(costs, phase, at, engine) for phase in phases)
+    return sum(phase_wire_us(costs, phase, at) for phase in phases)
 
 
 def scaled(

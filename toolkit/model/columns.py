@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from toolkit.model.cell import Cell
 from toolkit.model.terms import PER
 
+ContextForms = Mapping[str, str]  # of "decode" and "verify": "context" of one request, or "kv" of all
+PER_REQUEST: ContextForms = {"decode": "context", "verify": "context"}
 # contexts closer than this tell nothing about a context term
 _CONTEXT_RATIO = 2.0
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
 
 
-def columns_of(cells: Sequence[Cell], host_bound: Sequence[bool]) -> tuple[str, ...]:
+def columns_of(
+    cells: Sequence[Cell], host_bound: Sequence[bool], context_of: ContextForms = PER_REQUEST
+) -> tuple[str, ...]:
     """Return the names of the coefficients, in the order of `terms.PER`.
 
     Batch and context terms exist only where batch or context varies; otherwise they are inside the
@@ -23,29 +27,28 @@ def columns_of(cells: Sequence[Cell], host_bound: Sequence[bool]) -> tuple[str, 
     summed = [cell for cell, floor in zip(cells, host_bound, strict=True) if not floor and cell.cycle]
     wanted: set[str] = set()
     if plain:
-        wanted |= _plain_columns(plain)
+        wanted |= _plain_columns(plain, context_of["decode"])
     if speculative:
-        wanted |= _speculative_columns(speculative)
-        if any(cell.num_steps > 0 for cell in summed):
-            wanted.add("host_us")
+        wanted |= _speculative_columns(speculative, context_of["verify"])
+        wanted |= _host_columns([cell for cell in summed if cell.num_steps > 0])
     if any(host_bound):
         wanted.add("host_cycle_us")
     wanted |= {f"stage_overhead_{phase}_us" for phase in _PHASES if both_measured(cells, phase)}
     return tuple(name for name in PER if name in wanted)
 
 
-def _plain_columns(cells: Sequence[Cell]) -> set[str]:
+def _plain_columns(cells: Sequence[Cell], context: str) -> set[str]:
     wanted = {"decode_us"}
     if phase_kind(cells, "decode") is not None:
         wanted.add("host_plain_us")
-    if len({cell.padded_batch_size for cell in cells}) > 1:
+    if _varies(cells):
         wanted.add("decode_sequence_us")
     if context_varies(cells):
-        wanted.add("decode_context_us")
+        wanted.add(f"decode_{context}_us")
     return wanted
 
 
-def _speculative_columns(cells: Sequence[Cell]) -> set[str]:
+def _speculative_columns(cells: Sequence[Cell], context: str) -> set[str]:
     wanted = {"draft_extend_us", "verify_us", "verify_token_us"}
     if any(cell.num_steps > 1 for cell in cells):
         wanted.add("draft_forward_us")
@@ -53,26 +56,40 @@ def _speculative_columns(cells: Sequence[Cell]) -> set[str]:
         wanted.add("draft_selection_us")
     if phase_kind(cells, "sample") is not None:
         wanted.add("sample_us")
-    if len({cell.padded_batch_size for cell in cells}) > 1 and _grid(cells):
+    if _varies(cell for cell in cells if cell.num_steps > 1 and _draft_timed(cell)):
         wanted.add("draft_sequence_us")
     if {cell.topk > 1 for cell in cells} == {True, False}:
         wanted.add("draft_branch_us")
     if context_varies(cells):
-        wanted.add("verify_context_us")
+        wanted.add(f"verify_{context}_us")
     return wanted
 
 
-def _grid(cells: Sequence[Cell]) -> bool:
-    """Whether two step counts were seen at two batch sizes each: a slope of the slope."""
-    steps: dict[int, set[int]] = {}
-    for cell in cells:
-        if cell.num_steps > 1 or cell.cycle:
-            steps.setdefault(cell.padded_batch_size, set()).add(cell.num_steps)
-    return sum(len(counts) > 1 for counts in steps.values()) > 1 or any(
-        len({cell.padded_batch_size for cell in cells if phase in cell.graph or phase in cell.stage}) > 1
-        for phase in ("draft",)
-        if any(cell.num_steps > 1 for cell in cells)
-    )
+def _host_columns(summed: Sequence[Cell]) -> set[str]:
+    """Return host terms of cycles that are sums: launches of every draft forward where it has no graph."""
+    if not summed:
+        return set()
+    wanted = {"host_us"}
+    if _varies(cell for cell in summed if len(_steps_at(summed, cell)) > 1):
+        wanted.add("host_sequence_us")
+    if {cell.overlap for cell in summed} == {True, False}:
+        wanted.add("host_serial_us")
+    if any(cell.draft_eager for cell in summed) and len({cell.num_steps for cell in summed}) > 1:
+        wanted.add("host_step_us")
+    return wanted
+
+
+def _draft_timed(cell: Cell) -> bool:
+    return "draft" in cell.graph or "draft" in cell.stage or bool(cell.steps)
+
+
+def _steps_at(cells: Iterable[Cell], like: Cell) -> set[int]:
+    """Return the step counts seen at the batch of a cell."""
+    return {cell.num_steps for cell in cells if cell.padded_batch_size == like.padded_batch_size}
+
+
+def _varies(cells: Iterable[Cell]) -> bool:
+    return len({cell.padded_batch_size for cell in cells}) > 1
 
 
 def context_varies(cells: Iterable[Cell]) -> bool:

@@ -19,6 +19,7 @@ from toolkit.schema.cost import CollectiveCost
 
 _DETERMINED = 1e-4  # of a forecast along null directions
 _NARROW = 1.02  # an open range narrower than this is as good as a value
+_OPEN = "not determined by the fitted runs"
 _NORMAL_95 = 1.645
 _MIX = 0.5  # Dirichlet weight of vertices: most draws lie near an edge of what is possible
 
@@ -48,9 +49,11 @@ def cycle_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None
         kind = "plain decoding" if at.num_steps == 0 else "speculation"
         return _nothing(None, (*marks, f"{kind} was not measured"))
     factors = cycle_vector(fitted.columns, at)
-    wire = cycle_wire_us(fitted.costs if costs is None else costs, at, fitted.engine)
+    wire = cycle_wire_us(fitted.costs if costs is None else costs, at)
     one_batch = len(batches) == 1 and at.batch_size != batches[0]
     open_ended = at.num_steps > 1 and "draft_forward_us" not in fitted.columns
+    if _open_share(fitted, factors) > _DETERMINED and not len(fitted.vertices):
+        return _nothing(None, (*marks, _OPEN))
     ends = _ends(fitted, factors, wire, at)
     if one_batch:
         ratio = at.batch_size / batches[0]
@@ -142,7 +145,7 @@ def _open(
     # between plain decoding and the steps seen the range itself holds every shape the cycle can have
     bracketed = at.num_steps < max(fitted.support.steps, default=0) and len(fitted.support.plain_batches)
     error = np.hypot(FORM_INSIDE if bracketed else form, _spread(fitted, at, value))
-    edge = np.exp(_NORMAL_95 * fitted.noise.scale * error)
+    edge = np.exp(_NORMAL_95 * _scale(fitted, at) * error)
     return CycleForecast(
         value=value,
         lo=float(ends[0] / edge),
@@ -150,7 +153,7 @@ def _open(
         expected=expected,
         new_run=new_run,
         determined=False,
-        extrapolated=(*marks, "not determined by the fitted runs"),
+        extrapolated=(*marks, _OPEN),
     )
 
 
@@ -160,12 +163,16 @@ def _with_errors(
     """Return draws of the mean cycle, and of a new run's, which differs by the run spread as well."""
     key = [fitted.seed, 2, at.num_steps, at.num_draft_tokens, at.topk, at.batch_size, at.context_tokens or 0]
     errors = np.random.default_rng(key).standard_normal((2, len(logs)))
-    scale = fitted.noise.scale
+    scale = _scale(fitted, at)
     expected = scale * (logs + form * errors[0])
     return (
         np.asarray(value * np.exp(expected)),
         np.asarray(value * np.exp(expected + scale * _spread(fitted, at, value) * errors[1])),
     )
+
+
+def _scale(fitted: Fitted, at: Setting) -> float:
+    return fitted.noise.plain_scale if at.num_steps == 0 else fitted.noise.speculative_scale
 
 
 def _spread(fitted: Fitted, at: Setting, value: float) -> float:

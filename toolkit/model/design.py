@@ -86,9 +86,7 @@ def _relative(columns: Sequence[str], at: Setting, detail: FitDetail) -> Vector:
     fitted = detail.fitted
     scale = _scale(detail)
     factors = cycle_vector(columns, at) * _prior(columns, detail)
-    known = cycle_vector(fitted.columns, at) @ fitted.solution + cycle_wire_us(
-        fitted.costs, at, fitted.engine
-    )
+    known = cycle_vector(fitted.columns, at) @ fitted.solution + cycle_wire_us(fitted.costs, at)
     return np.asarray(factors / max(float(known), 0.3 * scale))
 
 

@@ -18,6 +18,7 @@ from toolkit.model.solve import Design, Matrix
 from toolkit.model.terms import PHASE_TERMS, Setting, Vector, cycle_vector, vector
 
 _STEPS = (1, 2, 3, 4, 5, 6, 8, 10)
+_MOST_BATCHES = 4
 _DIGITS = 7  # of a coefficient over the largest one: closer vertices are one
 
 
@@ -68,7 +69,7 @@ def _extreme(
 def _objectives(cells: Sequence[Cell], columns: Sequence[str]) -> list[Vector]:
     """Return what forecasts will ask for: cycles at other steps, their draft pass, each term alone."""
     wanted = list(np.eye(len(columns)))
-    for batch, context in sorted({(cell.padded_batch_size, cell.context_tokens or 0) for cell in cells}):
+    for batch, context in _situations(cells):
         for steps in _STEPS:
             at = Setting(
                 num_steps=steps,
@@ -80,6 +81,17 @@ def _objectives(cells: Sequence[Cell], columns: Sequence[str]) -> list[Vector]:
             wanted.append(cycle_vector(columns, at))
             wanted.append(vector(columns, (*PHASE_TERMS["draft"], *PHASE_TERMS["draft_extend"]), at))
     return wanted
+
+
+def _situations(cells: Sequence[Cell]) -> list[tuple[int, int]]:
+    """Return batch sizes with their shortest and longest context, few enough to be asked one by one."""
+    contexts: dict[int, list[int]] = {}
+    for cell in cells:
+        contexts.setdefault(cell.padded_batch_size, []).append(cell.context_tokens or 0)
+    batches = sorted(contexts)
+    if len(batches) > _MOST_BATCHES:
+        batches = [batches[0], batches[len(batches) // 2], batches[-1]]
+    return [(batch, end) for batch in batches for end in sorted({min(contexts[batch]), max(contexts[batch])})]
 
 
 def _facts(cells: Sequence[Cell], columns: Sequence[str]) -> list[Inequality]:

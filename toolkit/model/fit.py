@@ -58,8 +58,9 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
 
 def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> GroupModel:
     detail = fit_cells(cells, seed=seed, draws=draws)
-    held_out, scale = holdout(detail)
-    fitted = replace(detail.fitted, noise=replace(detail.fitted.noise, scale=scale))
+    held_out, scales = holdout(detail)
+    noise = replace(detail.fitted.noise, plain_scale=scales["plain"], speculative_scale=scales["speculative"])
+    fitted = replace(detail.fitted, noise=noise)
     detail = replace(detail, fitted=fitted)
     told = identifiability(detail.design, fitted.columns)
     convention, convention_source = rate_convention(cells)

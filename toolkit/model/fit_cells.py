@@ -9,19 +9,19 @@ import numpy as np
 
 from toolkit.model.cell import Cell
 from toolkit.model.collective_costs import collective_costs
-from toolkit.model.columns import columns_of
+from toolkit.model.columns import PER_REQUEST, columns_of
 from toolkit.model.feasible import vertices
 from toolkit.model.fitted import Fitted, support_of
 from toolkit.model.host_bound import host_bound_flags
 from toolkit.model.identify import null_space
+from toolkit.model.row_errors import between, row_errors
 from toolkit.model.rows import Family, Row, rows_of
-from toolkit.model.solve import Design, design_of, lack_of_fit, refits, solve, student_widening
-from toolkit.model.spread import PRIOR_DOF, run_spread
-from toolkit.model.terms import Vector
+from toolkit.model.solve import Design, design_of, refits, solve
+from toolkit.model.spread import RunSpreads, run_spreads
 from toolkit.schema.cost import CollectiveCost, Noise
 
-_LARGEST_SPREAD = 0.3
-_FAMILIES: tuple[Family, ...] = ("plain", "speculative", "floor")
+_BETTER = 0.9  # of the misfit: a tie is physics' to decide, and keys of all requests are read
+_CONTEXT_PHASES: dict[str, Family] = {"decode": "plain", "verify": "speculative"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class FitDetail:
     host_bound: tuple[bool, ...]
     rows: tuple[Row, ...]
     design: Design
+    runs: RunSpreads
 
 
 def fit_cells(
@@ -41,56 +42,77 @@ def fit_cells(
     seed: int,
     draws: int,
     costs: Sequence[CollectiveCost] | None = None,
-    spread: tuple[float, int] | None = None,
+    runs: RunSpreads | None = None,
+    extremes: bool = True,
 ) -> FitDetail:
-    """Return the fit of one group's cells; at least one row is needed (ValueError otherwise)."""
+    """Return the fit of one group's cells; at least one row is needed (ValueError otherwise).
+
+    Without `extremes` what the data leaves open has no range.
+    """
     costs = collective_costs(cells) if costs is None else tuple(costs)
     flags = host_bound_flags(cells)
-    columns = columns_of(cells, flags)
+    runs = run_spreads(cells) if runs is None else runs
+    columns = _best_columns(cells, flags, costs, runs)
     rows = rows_of(cells, columns, flags, costs)
     if not rows:
         raise ValueError("fit of no times")
     columns, rows = _without_empty(columns, rows)
-    between, replicate_dof = run_spread(cells) if spread is None else spread
-    solution = solve(design_of(rows, dict.fromkeys(_FAMILIES, between)))
-    spreads, widened = _spreads(rows, solution, between, replicate_dof)
-    design = design_of(rows, spreads)
+    solution = solve(design_of(rows, between(runs)))
+    errors = row_errors(rows, solution, runs)
+    design = design_of(rows, errors.spreads)
     fitted = Fitted(
         engine=cells[0].engine,
         columns=columns,
         norms=design.norms,
         solution=solution,
         null=null_space(design),
-        vertices=vertices(design, rows, cells, columns, solution),
-        draws=refits(design, rows, widened, draws, seed),
+        vertices=(
+            vertices(design, rows, cells, columns, solution) if extremes else np.empty((0, len(columns)))
+        ),
+        draws=refits(design, rows, errors.widened, draws, seed),
         costs=tuple(costs),
         noise=Noise(
-            run_spread=between,
-            replicate_dof=replicate_dof,
-            plain_spread=spreads["plain"],
-            speculative_spread=spreads["speculative"],
-            floor_spread=spreads["floor"],
+            run_spread=max(runs[row.family].spread for row in rows),
+            replicate_dof=runs["plain"].dof + runs["speculative"].dof,
+            plain_spread=errors.spreads["plain"],
+            speculative_spread=errors.spreads["speculative"],
+            floor_spread=errors.spreads["floor"],
         ),
         support=support_of(cells),
         seed=seed,
     )
     return FitDetail(
-        fitted=fitted, cells=tuple(cells), host_bound=tuple(flags), rows=tuple(rows), design=design
+        fitted=fitted, cells=tuple(cells), host_bound=tuple(flags), rows=tuple(rows), design=design, runs=runs
     )
 
 
-def _spreads(
-    rows: Sequence[Row], solution: Vector, between: float, replicate_dof: int
-) -> tuple[dict[Family, float], dict[Family, float]]:
-    """Return the relative spread of each family's rows, and the same widened for few degrees of freedom."""
-    design = design_of(rows, dict.fromkeys(_FAMILIES, between))
-    spreads: dict[Family, float] = {}
-    widened: dict[Family, float] = {}
-    for family in _FAMILIES:
-        lack, dof = lack_of_fit(design, rows, solution, family)
-        spreads[family] = min(between * lack, _LARGEST_SPREAD)
-        widened[family] = spreads[family] * student_widening(PRIOR_DOF + replicate_dof + dof)
-    return spreads, widened
+def _best_columns(
+    cells: Sequence[Cell], flags: Sequence[bool], costs: Sequence[CollectiveCost], runs: RunSpreads
+) -> tuple[str, ...]:
+    """Return the columns with the context terms that fit better: of one request, or of the whole batch.
+
+    Where memory bandwidth bounds attention its time grows with the keys of all requests; where one
+    request's keys are read by too few blocks, with the longest. The phases share no coefficient, so
+    each chooses alone.
+    """
+    chosen = dict(PER_REQUEST)
+    for phase, family in _CONTEXT_PHASES.items():
+        misfit = {}
+        for form in ("kv", "context"):
+            columns = columns_of(cells, flags, {**chosen, phase: form})
+            if f"{phase}_{form}_us" not in columns:
+                break
+            misfit[form] = _misfit(rows_of(cells, columns, flags, costs), family, runs)
+        if misfit:
+            better = misfit["context"] < _BETTER * misfit["kv"] - 1.0  # one squared standard error
+            chosen[phase] = "context" if better else "kv"
+    return columns_of(cells, flags, chosen)
+
+
+def _misfit(rows: list[Row], family: Family, runs: RunSpreads) -> float:
+    design = design_of(rows, between(runs))
+    residual = design.matrix @ (design.norms * solve(design)) - design.target
+    return float(sum(error**2 for row, error in zip(rows, residual, strict=True) if row.family == family))
 
 
 def _without_empty(columns: tuple[str, ...], rows: list[Row]) -> tuple[tuple[str, ...], list[Row]]:

@@ -23,7 +23,7 @@ class Support:
     speculative_batches: tuple[int, ...]
     steps: tuple[int, ...]
     topks: tuple[int, ...]
-    contexts: tuple[int, ...]
+    contexts: tuple[tuple[int, int], ...]  # (batch, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,9 @@ def support_of(cells: Iterable[Cell] | Iterable[FittedCell]) -> Support:
         speculative_batches=_values(cell.padded_batch_size for cell in speculative),
         steps=_values(cell.num_steps for cell in speculative),
         topks=_values(cell.topk for cell in speculative),
-        contexts=_values(cell.context_tokens for cell in seen if cell.context_tokens),
+        contexts=tuple(
+            sorted({(cell.padded_batch_size, cell.context_tokens) for cell in seen if cell.context_tokens})
+        ),
     )
 
 

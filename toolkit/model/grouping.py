@@ -50,11 +50,11 @@ def _without_impossible(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
     plain: dict[tuple[int, int | None], list[float]] = {}
     for cell in cells:
         if cell.num_steps == 0 and cell.cycle:
-            plain.setdefault((cell.padded_batch_size, cell.design_key[-1]), []).append(cell.cycle.us)
+            plain.setdefault((cell.padded_batch_size, cell.design_key[4]), []).append(cell.cycle.us)
     kept: list[Cell] = []
     warnings: list[str] = []
     for cell in cells:
-        steps = plain.get((cell.padded_batch_size, cell.design_key[-1]))
+        steps = plain.get((cell.padded_batch_size, cell.design_key[4]))
         if (
             cell.num_steps > 0
             and cell.cycle

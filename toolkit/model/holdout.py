@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from toolkit.model.cell import Cell
+from toolkit.model.cell import Cell, DesignKey
 from toolkit.model.cycle_time import CycleForecast, cycle_at
 from toolkit.model.fit_cells import FitDetail, fit_cells
 from toolkit.model.rows import setting_of
@@ -19,6 +19,7 @@ _FOLD_DRAWS = 60
 _MOST_FOLDS = 60
 _ENOUGH_TO_CALIBRATE = 5
 _COVERED = 0.9
+_MOST_STRETCH = 2.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +29,17 @@ class _Fold:
     width: float
     stretch: float  # log error over the interval's half width on that side
     null_error: float | None
+    plain: bool
 
 
-def holdout(detail: FitDetail) -> tuple[HoldOut, float]:
-    """Return errors on configurations left out one at a time, and the factor that intervals need.
+def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
+    """Return errors on configurations left out one at a time, and the factors that intervals need.
 
     A configuration goes with all its replicates. Folds in which the rest does not determine it are
-    skipped. The factor is the conformal 90 % quantile of log error over half width, at least 1.
+    skipped. A factor ("plain", "speculative") is the conformal 90 % quantile of log error over half
+    width, between 1 and 2.5: one configuration far off is a misfit to see, not a width for all.
     """
-    keys: dict[tuple[int, int, int, int, int | None], list[Cell]] = {}
+    keys: dict[DesignKey, list[Cell]] = {}
     for cell in detail.cells:
         if cell.cycle is not None:
             keys.setdefault(cell.design_key, []).append(cell)
@@ -44,7 +47,7 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, float]:
     folds = [fold for key in picked if (fold := _fold(detail, keys, key)) is not None]
     if not folds:
         note = f"{len(keys)} configurations: none can be left out and still be predicted from the others"
-        return HoldOut(note=note), 1.0
+        return HoldOut(note=note), {"plain": 1.0, "speculative": 1.0}
     errors = [abs(fold.error) for fold in folds]
     null = [fold for fold in folds if fold.null_error is not None]
     null_mape = fmean(abs(fold.null_error or 0.0) for fold in null) if null else None
@@ -62,7 +65,10 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, float]:
             mape_on_null_cells=same,
             note="" if beaten else "the fit does not beat a straight line in the step count here",
         ),
-        _factor([fold.stretch for fold in folds]),
+        {
+            "plain": _factor([fold.stretch for fold in folds if fold.plain]),
+            "speculative": _factor([fold.stretch for fold in folds if not fold.plain]),
+        },
     )
 
 
@@ -70,13 +76,13 @@ def _factor(stretches: Sequence[float]) -> float:
     if len(stretches) < _ENOUGH_TO_CALIBRATE:
         return 1.0
     index = min(ceil((len(stretches) + 1) * _COVERED), len(stretches)) - 1
-    return max(1.0, sorted(stretches)[index])
+    return min(max(1.0, sorted(stretches)[index]), _MOST_STRETCH)
 
 
 def _fold(
     detail: FitDetail,
-    keys: dict[tuple[int, int, int, int, int | None], list[Cell]],
-    key: tuple[int, int, int, int, int | None],
+    keys: dict[DesignKey, list[Cell]],
+    key: DesignKey,
 ) -> _Fold | None:
     left = [cell for cell in detail.cells if cell.design_key != key]
     if not any(cell.cycle for cell in left):
@@ -87,16 +93,17 @@ def _fold(
         seed=fitted.seed,
         draws=_FOLD_DRAWS,
         costs=fitted.costs,
-        spread=(fitted.noise.run_spread, fitted.noise.replicate_dof),
+        runs=detail.runs,
+        extremes=False,
     )
     forecast = cycle_at(rest.fitted, setting_of(keys[key][0]))
     if not forecast.determined or forecast.value is None:
         return None
     measured = _level(keys[key])
-    return _scored(forecast, measured, _null_line(keys, key))
+    return _scored(forecast, measured, _null_line(keys, key), plain=key[0] == 0)
 
 
-def _scored(forecast: CycleForecast, measured: float, line: float | None) -> _Fold | None:
+def _scored(forecast: CycleForecast, measured: float, line: float | None, *, plain: bool) -> _Fold | None:
     value, lo, hi = forecast.value, forecast.lo, forecast.hi
     if value is None or lo is None or hi is None:
         return None
@@ -108,6 +115,7 @@ def _scored(forecast: CycleForecast, measured: float, line: float | None) -> _Fo
         width=(hi - lo) / value,
         stretch=abs(missed) / max(half, 1e-6),
         null_error=None if line is None else line / measured - 1,
+        plain=plain,
     )
 
 
@@ -117,8 +125,8 @@ def _level(cells: Sequence[Cell]) -> float:
 
 
 def _null_line(
-    keys: dict[tuple[int, int, int, int, int | None], list[Cell]],
-    key: tuple[int, int, int, int, int | None],
+    keys: dict[DesignKey, list[Cell]],
+    key: DesignKey,
 ) -> float | None:
     """Return a straight line in the step count through the two nearest others at the same batch, in us."""
     if key[0] == 0:

@@ -49,13 +49,13 @@ def parts_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost]) -> Cy
     floors: Vector = np.zeros(len(points))
     if floor is not None and floor in fitted.columns:
         floors = np.asarray(points.take(fitted.columns.index(floor), axis=1))
-    wire = sum(phase_wire_us(costs, phase, at, fitted.engine) for phase in _DRAFT_PHASES)
+    wire = sum(phase_wire_us(costs, phase, at) for phase in _DRAFT_PHASES)
     counts = [replace(cost, wire_us=1.0) for cost in costs]
     return CycleParts(
-        cycle=points @ cycle_vector(fitted.columns, at) + cycle_wire_us(costs, at, fitted.engine),
+        cycle=points @ cycle_vector(fitted.columns, at) + cycle_wire_us(costs, at),
         draft=points @ vector(fitted.columns, DRAFT_NAMES, at),
         draft_wire=wire,
-        draft_collectives=sum(phase_wire_us(counts, phase, at, fitted.engine) for phase in _DRAFT_PHASES),
+        draft_collectives=sum(phase_wire_us(counts, phase, at) for phase in _DRAFT_PHASES),
         floor=floors,
     )
 
@@ -68,8 +68,8 @@ def pinned(fitted: Fitted, at: Setting, verify_share: float) -> Fitted | None:
     points = fitted.vertices if len(fitted.vertices) else fitted.solution[None, :]
     verify = vector(fitted.columns, PHASE_TERMS["verify"], at)
     cycle = cycle_vector(fitted.columns, at)
-    wire = phase_wire_us(fitted.costs, "verify", at, fitted.engine)
-    whole = cycle_wire_us(fitted.costs, at, fitted.engine)
+    wire = phase_wire_us(fitted.costs, "verify", at)
+    whole = cycle_wire_us(fitted.costs, at)
     excess = (points @ verify + wire) - verify_share * (points @ cycle + whole)
     kept = _section(points, excess, float(np.median(points @ cycle + whole)))
     if kept is None:

@@ -48,12 +48,17 @@ def _steps(support: Support, at: Setting) -> Reach:
 
 
 def _context(support: Support, at: Setting) -> Reach:
-    seen = support.contexts
-    if not at.context_tokens or not seen:
+    """Contexts seen at a batch of about the size count: long ones may cost otherwise in large batches."""
+    if not at.context_tokens or not support.contexts:
         return "", FORM_INSIDE
-    if seen[0] / _CONTEXT_FREE <= at.context_tokens <= seen[-1] * _CONTEXT_FREE:
+    seen = [
+        context
+        for batch, context in support.contexts
+        if at.batch_size / _CONTEXT_FREE <= batch <= at.batch_size * _CONTEXT_FREE
+    ] or [context for _, context in support.contexts]
+    if min(seen) / _CONTEXT_FREE <= at.context_tokens <= max(seen) * _CONTEXT_FREE:
         return "", FORM_INSIDE
-    return f"context {at.context_tokens} outside {seen[0]} to {seen[-1]}", FORM_FAR
+    return f"context {at.context_tokens} outside {min(seen)} to {max(seen)}", FORM_FAR
 
 
 def tree_share(support: Support, at: Setting) -> float:

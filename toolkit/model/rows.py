@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from toolkit.model.cell import Cell, Timed
-from toolkit.model.collective_costs import cycle_wire_us, phase_wire_us
+from toolkit.model.collective_costs import costs_of_cell, cycle_wire_us, phase_wire_us
 from toolkit.model.columns import both_measured, phase_kind
 from toolkit.model.terms import Setting, Vector, cycle_vector, phase_vector
 from toolkit.schema.cost import CollectiveCost
@@ -46,6 +46,7 @@ def setting_of(cell: Cell) -> Setting:
         topk=cell.topk,
         batch_size=cell.padded_batch_size,
         context_tokens=cell.context_tokens,
+        overlap=cell.overlap,
     )
 
 
@@ -53,20 +54,20 @@ def rows_of(
     cells: Sequence[Cell],
     columns: Sequence[str],
     host_bound: Sequence[bool],
-    costs: Sequence[CollectiveCost],
+    pooled: Sequence[CollectiveCost],
 ) -> list[Row]:
-    """Return every row of a group."""
+    """Return every row of a group; `pooled` costs stand in where a cell has no collectives of its own."""
     rows: list[Row] = []
     kinds = {phase: phase_kind(cells, phase) for phase in _PHASES}
     both = {phase: both_measured(cells, phase) for phase in _PHASES}
     for index, cell in enumerate(cells):
-        at = setting_of(cell)
+        at, costs = setting_of(cell), costs_of_cell(cell, pooled)
         if cell.cycle is not None:
             if host_bound[index]:
                 unit = np.array([float(name == "host_cycle_us") for name in columns])
                 rows.append(_row(index, "floor", cell.cycle, 0.0, unit, cell.num_steps))
             else:
-                wire = cycle_wire_us(costs, at, cell.engine)
+                wire = cycle_wire_us(costs, at)
                 factors = cycle_vector(columns, at)
                 rows.append(_row(index, "cycle", cell.cycle, wire, factors, cell.num_steps))
         for phase in _PHASES:
@@ -91,8 +92,8 @@ def _phase_rows(
     both: bool,
 ) -> list[Row]:
     at = setting_of(cell)
-    wire = phase_wire_us(costs, phase, at, cell.engine)
-    factors = phase_vector(columns, phase, at, draft_holds_extend=cell.engine == "vllm")
+    wire = phase_wire_us(costs, phase, at)
+    factors = phase_vector(columns, phase, at)
     if not factors.any():
         return []
     rows = []
@@ -101,7 +102,7 @@ def _phase_rows(
         rows.append(_row(index, phase, cell.graph[phase], wire, factors, cell.num_steps))
     if phase in cell.stage and (kind == "stage" or both):
         overhead = np.array([float(name == f"stage_overhead_{phase}_us") for name in columns])
-        whole = phase_vector(columns, phase, at, draft_holds_extend=cell.engine == "vllm")
+        whole = phase_vector(columns, phase, at)
         rows.append(_row(index, phase, cell.stage[phase], wire, whole + overhead, cell.num_steps))
     return rows
 
@@ -116,9 +117,8 @@ def _less_last_selection(columns: Sequence[str], factors: Vector, phase: str, ce
 
 
 def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[CollectiveCost]) -> list[Row]:
-    """Return a row for the mean draft forward inside the draft pass; vLLM's first one is the extend."""
-    steps = cell.steps[1:] if cell.engine == "vllm" else cell.steps
-    if not steps or cell.num_steps < 2:
+    """Return a row for the mean draft forward inside the draft pass."""
+    if not cell.steps or cell.num_steps < 2:
         return []
     one = Setting(
         num_steps=2,
@@ -127,8 +127,8 @@ def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[C
         batch_size=cell.padded_batch_size,
         context_tokens=cell.context_tokens,
     )
-    factors = phase_vector(columns, "draft", one, draft_holds_extend=False)
+    factors = phase_vector(columns, "draft", one)
     if cell.steps_exclude_selection and "draft_selection_us" in columns:
         factors[list(columns).index("draft_selection_us")] = 0.0
     wire = sum(cost.per_forward * cost.wire_us for cost in costs if cost.phase == "draft")
-    return [_row(index, "draft_step", Timed(us=fmean(steps), se=0.0), wire, factors, cell.num_steps)]
+    return [_row(index, "draft_step", Timed(us=fmean(cell.steps), se=0.0), wire, factors, cell.num_steps)]

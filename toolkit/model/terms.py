@@ -1,9 +1,11 @@
 """The formula of the cycle, as vectors over named coefficients.
 
-    plain = decode + decode_sequence B + decode_context B ctx + host_plain
-    speculative = (K-1) (draft_forward + draft_selection + draft_sequence B) + draft_extend
-                + verify + verify_token n + verify_context B ctx + sample + host,    n = B D
+    plain = decode + decode_sequence B + decode_context ctx + host_plain
+    speculative = (K-1) (draft_forward + draft_selection + draft_sequence B + host_step) + draft_extend
+                + verify + verify_token n + verify_context ctx + sample + host + host_sequence B,    n = B D
 
+`_context` terms grow with the context of one request, `_kv` terms with that of all; a group has
+those that fit better (`columns.py`). `host_serial` is added where host work is not overlapped.
 Both engines run K-1 draft forwards and one extend per cycle. Wire time of collectives is apart
 (`collective_costs.py`). A chain ties D = K + 1, so step counts at one batch size cannot tell
 `draft_forward_us` from `verify_token_us`: see `identify.py`.
@@ -24,7 +26,8 @@ TOKENS_PER_CONTEXT_UNIT = 1000.0
 PER = {
     "decode_us": "plain step",
     "decode_sequence_us": "sequence",
-    "decode_context_us": "1000 context tokens",
+    "decode_context_us": "1000 tokens of context",
+    "decode_kv_us": "1000 tokens in the batch",
     "host_plain_us": "plain step",
     "draft_forward_us": "draft forward",
     "draft_selection_us": "draft forward",
@@ -33,9 +36,13 @@ PER = {
     "draft_extend_us": "cycle",
     "verify_us": "cycle",
     "verify_token_us": "verified token",
-    "verify_context_us": "1000 context tokens",
+    "verify_context_us": "1000 tokens of context",
+    "verify_kv_us": "1000 tokens in the batch",
     "sample_us": "cycle",
     "host_us": "cycle",
+    "host_sequence_us": "sequence",
+    "host_step_us": "draft forward",
+    "host_serial_us": "cycle without overlap",
     "host_cycle_us": "cycle, a floor",
     "stage_overhead_draft_us": "cycle",
     "stage_overhead_verify_us": "cycle",
@@ -44,10 +51,10 @@ PER = {
     "stage_overhead_decode_us": "plain step",
 }
 PHASE_TERMS = {
-    "decode": ("decode_us", "decode_sequence_us", "decode_context_us"),
+    "decode": ("decode_us", "decode_sequence_us", "decode_context_us", "decode_kv_us"),
     "draft": ("draft_forward_us", "draft_selection_us", "draft_sequence_us", "draft_branch_us"),
     "draft_extend": ("draft_extend_us",),
-    "verify": ("verify_us", "verify_token_us", "verify_context_us"),
+    "verify": ("verify_us", "verify_token_us", "verify_context_us", "verify_kv_us"),
     "sample": ("sample_us",),
 }
 PLAIN_TERMS = (*PHASE_TERMS["decode"], "host_plain_us")
@@ -57,6 +64,9 @@ SPECULATIVE_TERMS = (
     *PHASE_TERMS["verify"],
     *PHASE_TERMS["sample"],
     "host_us",
+    "host_sequence_us",
+    "host_step_us",
+    "host_serial_us",
 )
 
 
@@ -69,17 +79,22 @@ class Setting:
     topk: int
     batch_size: int
     context_tokens: int | None
+    overlap: bool = True
 
 
 def factor(name: str, at: Setting) -> float:
     """Return what the coefficient `name` is multiplied by in a cycle of `at`."""
     forwards = max(at.num_steps - 1, 0)
-    context = at.batch_size * (at.context_tokens or 0) / TOKENS_PER_CONTEXT_UNIT
-    if name == "decode_sequence_us":
+    context = (at.context_tokens or 0) / TOKENS_PER_CONTEXT_UNIT
+    if name in ("decode_sequence_us", "host_sequence_us"):
         return float(at.batch_size)
     if name in ("decode_context_us", "verify_context_us"):
         return context
-    if name in ("draft_forward_us", "draft_selection_us"):
+    if name in ("decode_kv_us", "verify_kv_us"):
+        return context * at.batch_size
+    if name == "host_serial_us":
+        return float(not at.overlap)
+    if name in ("draft_forward_us", "draft_selection_us", "host_step_us"):
         return float(forwards)
     if name == "draft_sequence_us":
         return float(forwards * at.batch_size)
@@ -100,12 +115,9 @@ def cycle_vector(columns: Sequence[str], at: Setting) -> Vector:
     return vector(columns, PLAIN_TERMS if at.num_steps == 0 else SPECULATIVE_TERMS, at)
 
 
-def phase_vector(columns: Sequence[str], phase: str, at: Setting, *, draft_holds_extend: bool) -> Vector:
-    """Return the factors of one phase. In vLLM the first draft forward is the extend."""
-    names: tuple[str, ...] = PHASE_TERMS[phase]
-    if phase == "draft" and draft_holds_extend:
-        names += PHASE_TERMS["draft_extend"]
-    return vector(columns, names, at)
+def phase_vector(columns: Sequence[str], phase: str, at: Setting) -> Vector:
+    """Return the factors of one phase."""
+    return vector(columns, PHASE_TERMS[phase], at)
 
 
 def floor_column(at: Setting) -> str | None:

@@ -32,7 +32,7 @@ def recommend(
     ending = ""
     if open_steps and not anyway:
         verb = "is" if open_steps == [1] else "are"
-        ending = f"; {step_list_text(open_steps)} {verb} not determined by the fitted runs"
+        ending = f"; {step_list_text(open_steps)} {verb} not determined by the fitted runs{_next_run(group)}"
     if not usable:
         return _cannot("no candidate's throughput is determined by the fitted runs", group)
     best = _best(drawn, usable)
@@ -77,11 +77,14 @@ def _best(drawn: Sequence[Drawn], usable: Sequence[int]) -> int:
 
 
 def _cannot(reason: str, group: GroupModel) -> Recommendation:
-    advice = ""
-    if group.next_runs:
-        run = group.next_runs[0]
-        advice = f"; run {steps_text(run.num_steps)} at batch {run.batch_size} next"
-    return Recommendation(action="cannot tell", candidate=None, gain=_NO_GAIN, why=reason + advice)
+    why = reason + _next_run(group)
+    return Recommendation(action="cannot tell", candidate=None, gain=_NO_GAIN, why=why)
+
+
+def _next_run(group: GroupModel) -> str:
+    """Return which run to take next, as the end of a sentence."""
+    run = next(iter(group.next_runs), None)
+    return "" if run is None else f": run {steps_text(run.num_steps)} at batch {run.batch_size} next"
 
 
 def _reference(drawn: Sequence[Drawn], usable: Sequence[int], best: int, current: int | None) -> int | None:
@@ -140,10 +143,10 @@ def _why(
         )
     if action == "turn speculation off":
         lose = "loses" if other.num_steps == 1 else "lose"
-        lead = f"{steps_text(other.num_steps)} at accept length {other.accept_length:.2f} {lose} to plain decoding: "
         needed = _break_even(drawn[best], drawn[against])
         return (
-            f"{lead}{_speed(other.tok_s)} against {_speed(one.tok_s)} tok/s; "
+            f"{steps_text(other.num_steps)} at accept length {other.accept_length:.2f} {lose} to plain "
+            f"decoding: {_speed(other.tok_s)} against {_speed(one.tok_s)} tok/s; "
             f"break-even is {needed:.2f} tokens a cycle"
         )
     return f"{compared}: {gain.value or 0.0:+.0%} ({gain.lo or 0.0:+.0%} to {gain.hi or 0.0:+.0%})"

@@ -125,7 +125,7 @@ class SpeculativeSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Relative errors of the fit. `scale` widens intervals until held-out configurations are covered.
+    """Relative errors of the fit. The scales widen intervals until held-out configurations are covered.
 
     `run_spread` is between runs; the spreads of plain steps, speculative cycles and host-bound
     cycles are at least that, and as large as the misfit of their rows.
@@ -136,7 +136,8 @@ class Noise:
     plain_spread: float
     speculative_spread: float
     floor_spread: float
-    scale: float = 1.0
+    plain_scale: float = 1.0
+    speculative_scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ class LogLine:
     queued_req: int | None = None
     prompt_tok_s: float | None = None  # vLLM: prompt tokens a second; above 0 the window held a prefill
     accept_by_position: tuple[float, ...] = ()  # unconditional, vLLM
+    profiler: bool | None = None  # SGLang: the line says that the profiler started (True) or is done (False)
     num_correct_drafts: int | None = None  # vLLM: accepted tokens of the window
     num_proposed_drafts: int | None = None  # vLLM: drafted tokens of the window
 

@@ -1,0 +1,184 @@
+"""Which files make a run, which are left out with a warning, and which cannot be of one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.made_trace import Cycles, eagle_cycles
+from toolkit.errors import BadInputError
+from toolkit.ingest.folders import read_recordings
+from toolkit.schema.recording import Recording
+
+DECODE = (
+    "[2026-02-26 14:47:{second:02d}] Decode batch, #running-req: 1, #token: 202, token usage: 0.00, "
+    "accept len: 2.17, accept rate: 0.36, cuda graph: True, gen throughput (token/s): 79.28, #queue-req: 0\n"
+)
+LOG = "".join(DECODE.format(second=second) for second in range(5))
+TABLE = "engine,num_steps,batch_size,tok_s\nsglang,0,1,90\n"
+CLIENT = '{"schema": "toolkit.client/1", "batch_size": 1, "repeats": [{"seconds": 2, "output_tokens": 100}]}'
+SPANS = '{"schema": "toolkit.spans/1", "tp_rank": 0}\n{"cycle": 1, "t_ns": 5, "num_steps": 3}\n'
+
+
+def traces(folder: Path, ranks: int = 1) -> list[Path]:
+    return eagle_cycles(Cycles(ranks), 3).write(folder)
+
+
+def put(folder: Path, **contents: str) -> Path:
+    """Write files; a name's last underscore is its dot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / ".".join(name.rsplit("_", 1))).write_text(content, encoding="utf-8")
+    return folder
+
+
+def read(*paths: Path) -> list[Recording]:
+    return read_recordings(paths)
+
+
+def refusal(*paths: Path) -> str:
+    with pytest.raises(BadInputError) as caught:
+        read_recordings(paths)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_run_folder_is_one_recording_of_all_its_files(tmp_path: Path) -> None:
+    folder = put(tmp_path / "run", server_log=LOG, client_json=CLIENT, run_json='{"schema": "toolkit.run/1"}')
+    traces(folder, ranks=2)
+    (only,) = read(folder)
+    assert (only.name, [trace.tp_rank for trace in only.traces]) == ("run", [0, 1])
+    assert only.log is not None
+    assert len(only.log.lines) == 5
+    assert only.client is not None
+    assert only.warnings == ()
+
+
+def test_a_folder_of_run_folders_is_a_recording_each_in_order(tmp_path: Path) -> None:
+    for name in ("b", "a", "deep/er"):
+        put(tmp_path / name, server_log=LOG)
+    assert [recording.name for recording in read(tmp_path)] == ["a", "b", "er"]
+
+
+def test_a_run_given_twice_counts_once(tmp_path: Path) -> None:
+    folder = put(tmp_path / "run", server_log=LOG)
+    assert len(read(tmp_path, folder, folder / ".." / "run")) == 1
+
+
+def test_single_traces_that_differ_in_the_rank_alone_are_one_run(tmp_path: Path) -> None:
+    first, second = traces(tmp_path, ranks=2)
+    log = put(tmp_path / "other", server_log=LOG) / "server.log"
+    together, apart = read(first, log, second)
+    assert [trace.tp_rank for trace in together.traces] == [0, 1]
+    assert apart.name == "server.log"
+
+
+def test_a_table_alone_is_a_recording_for_each_server_in_it(tmp_path: Path) -> None:
+    folder = put(tmp_path, t_csv=TABLE + "vllm,0,1,80\nsglang,3,1,120\n")
+    assert [(r.info.engine, len(r.measurements)) for r in read(folder)] == [("sglang", 2), ("vllm", 1)]
+
+
+def test_stray_files_are_warned_about_and_not_refused(tmp_path: Path) -> None:
+    folder = put(tmp_path, server_log=LOG, other_json='{"a": 1}', notes_txt="hello\n", empty_json="")
+    put(folder, model_json='{"schema": "toolkit.cost-model/1"}', README_md="words")
+    (only,) = read(folder)
+    assert [Path(warning.split()[0]).name for warning in only.warnings] == [
+        "empty.json",
+        "model.json",
+        "notes.txt",
+        "other.json",
+    ]
+    assert "is empty" in only.warnings[0]
+
+
+def test_many_stray_files_are_one_warning(tmp_path: Path) -> None:
+    put(tmp_path, server_log=LOG, **{f"f{number}_txt": "hello\n" for number in range(50)})
+    (only,) = read(tmp_path)
+    assert len(only.warnings) == 1
+    assert "50 files" in only.warnings[0]
+    assert "(f0.txt, f1.txt, f10.txt and 47 more)" in only.warnings[0]
+
+
+def test_a_merged_trace_beside_those_of_the_ranks_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    parts = [json.loads(path.read_text("utf-8")) for path in traces(tmp_path, ranks=2)]
+    events = [
+        {**event, "pid": f"[TP0{rank}] 1"} for rank, part in enumerate(parts) for event in part["traceEvents"]
+    ]
+    put(tmp_path, **{"merged.trace_json": json.dumps({"traceEvents": events})})
+    (only,) = read(tmp_path)
+    assert len(only.traces) == 2
+    assert "left out" in only.warnings[0]
+    assert "merges several ranks" in only.warnings[0]
+    assert "merges several ranks" in refusal(tmp_path / "merged.trace.json")
+
+
+def test_an_unreadable_trace_is_left_out_only_where_something_else_can_be_read(tmp_path: Path) -> None:
+    folder = put(tmp_path / "a", x_json='{"traceEvents": []}')
+    assert "holds no readable event" in refusal(folder)
+    put(folder, server_log=LOG)
+    (only,) = read(folder)
+    assert "holds no readable event" in only.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [
+        ({}, "holds no run: no trace, spans, log, client.json or measurements.csv in it; check the path"),
+        ({"server_log": ""}, "server.log is empty"),
+        ({"run_json": '{"schema": "toolkit.run/1"}'}, "holds a run.json but nothing that was measured"),
+        ({"inspect_json": '{"schema": "toolkit.inspect/1"}'}, "inspect.json belongs to no run"),
+        ({"a_log": LOG, "b_log": LOG}, "holds several server logs (a.log, b.log); make a run folder for each"),
+        ({"a_json": CLIENT, "b_json": CLIENT}, "holds several clients' results (a.json, b.json)"),
+        ({"a_jsonl": SPANS, "b_jsonl": SPANS}, "holds two spans files of rank 0 (a.jsonl, b.jsonl)"),
+        ({"server_log": LOG, "run_json": '{"schema": "toolkit.run/1"'}, "run.json is not valid JSON"),
+        ({"t_csv": "num_steps,batch_size,tok_s\n"}, "holds no usable row (it has a header and no row)"),
+        ({"s_jsonl": SPANS, "run_json": '{"schema": "toolkit.run/1", "num_steps": 5}'}, "mixes two servers"),
+    ],
+)
+def test_a_folder_that_is_no_run_is_refused_in_one_sentence(
+    tmp_path: Path, contents: dict[str, str], said: str
+) -> None:
+    assert said in refusal(put(tmp_path / "run", **contents))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is empty; record it again or leave it out"),
+        ('{"a": 1}', "is no trace, spans file, server log, client.json or measurements.csv; check the path"),
+        ('{"schema": "toolkit.cost-model/1"}', "is a fitted cost model, not a run; use it with toolkit predict"),
+        ('{"schema": "toolkit.inspect/1"}', "is what a toolkit command printed, not a run"),
+        ('{"schema": "toolkit.run/1"}', "describes a run but holds no measurement; give its folder"),
+    ],
+)
+def test_a_single_file_that_is_no_run_is_refused_in_one_sentence(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    assert said in refusal(put(tmp_path, file_json=content) / "file.json")
+
+
+def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
+    (path,) = traces(tmp_path)
+    shutil.copy(path, tmp_path / "again-TP-0.trace.json")
+    assert "holds two traces of rank 0 (again-TP-0.trace.json, made-TP-0.trace.json)" in refusal(tmp_path)
+
+
+def test_a_folder_with_an_empty_run_beside_a_full_one_is_read(tmp_path: Path) -> None:
+    put(tmp_path / "empty", run_json='{"schema": "toolkit.run/1"}')
+    put(tmp_path / "full", server_log=LOG)
+    empty, full = read(tmp_path)
+    assert empty.warnings
+    assert full.log is not None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_links_that_loop_or_dangle_are_not_followed(tmp_path: Path) -> None:
+    put(tmp_path / "run", server_log=LOG)
+    for name, target in (("up", tmp_path), ("self", tmp_path / "self"), ("gone", tmp_path / "nowhere")):
+        os.symlink(target, tmp_path / "run" / name)
+    assert [recording.name for recording in read(tmp_path)] == ["run"]
+    assert "does not exist" in refusal(tmp_path / "run" / "self")
