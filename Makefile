@@ -19,9 +19,9 @@ demo: $(VENV)/installed
 	@echo "== what the recorded runs cost: $(MODEL)"
 	$(BIN)/toolkit model fit traces/ -o $(MODEL) --overwrite
 	@echo "== one GPU, accept rate 0.36 as the engine's log prints it"
-	$(BIN)/toolkit predict --model $(MODEL) --accept-rate 0.36 --tp-size 1
+	$(BIN)/toolkit predict --model $(MODEL) --accept-rate 0.36 --engine sglang --tp-size 1
 	@echo "== two GPUs"
-	$(BIN)/toolkit predict --model $(MODEL) --accept-rate 0.36 --tp-size 2
+	$(BIN)/toolkit predict --model $(MODEL) --accept-rate 0.36 --engine sglang --tp-size 2
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest

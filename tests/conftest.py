@@ -14,6 +14,26 @@ ROOT = Path(__file__).resolve().parent.parent
 CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that rewrites tests/golden instead of comparing with it."""
+    parser.addoption("--update-golden", action="store_true", help="write what is printed into tests/golden")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function that holds a text against the file of that name in tests/golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = ROOT / "tests" / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{name} is not there; run pytest --update-golden"
+        assert text == path.read_text(encoding="utf-8"), f"{name} differs; see pytest --update-golden"
+
+    return compare
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """Return the folder that holds setup.cfg."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -75,13 +76,16 @@ def test_positions_never_rise_and_add_up_to_the_length(histograms: list[list[int
         assert not any(map(sum, histograms))
         return
     kept = found.accept_by_position
-    assert all(a >= b for a, b in zip(kept, kept[1:], strict=False))
+    assert all(a >= b for a, b in pairwise(kept))
     assert found.accept_length is not None
     assert math.isclose(found.accept_length, 1 + sum(kept))
 
 
 def test_spans_count_each_request_of_a_cycle() -> None:
-    cycles = [SpanCycle(cycle=0, t_ns=0, correct_drafts=(3, 1)), SpanCycle(cycle=1, t_ns=1, correct_drafts=(0,))]
+    cycles = [
+        SpanCycle(cycle=0, t_ns=0, correct_drafts=(3, 1)),
+        SpanCycle(cycle=1, t_ns=1, correct_drafts=(0,)),
+    ]
     found = from_spans(cycles)
     assert found is not None
     assert found.accept_length == pytest.approx(1 + 4 / 3)

@@ -60,9 +60,18 @@ def test_one_rank_alone_says_nothing_about_the_wire(tmp_path: Path) -> None:
 
 def report(phase: str, group_size: int | None) -> CollectiveReport:
     return CollectiveReport(
-        phase=phase, op="all_reduce", algorithm="one_shot", group_size=group_size, message_bytes=None, per_cycle=3,
-        wire_us=None, wait_us_per_cycle=None, first_wait_us=None, first_wait_max_us=None, matched_fraction=None,
-    )  # fmt: skip
+        phase=phase,
+        op="all_reduce",
+        algorithm="one_shot",
+        group_size=group_size,
+        message_bytes=None,
+        per_cycle=3,
+        wire_us=None,
+        wait_us_per_cycle=None,
+        first_wait_us=None,
+        first_wait_max_us=None,
+        matched_fraction=None,
+    )
 
 
 def test_the_drafts_tensor_parallel_size_is_proven_by_its_collectives() -> None:

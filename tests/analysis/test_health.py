@@ -46,7 +46,9 @@ def without_kernels(trace: RankTrace) -> RankTrace:
 def test_a_whole_trace_passes_every_check(tmp_path: Path) -> None:
     found = checks(traces=traces(tmp_path, ranks=2))
     assert {name for name, check in found.items() if check.ok is not True} == set()
-    assert {"kernels captured", "no kernel lost", "ranks present", "cycles repeat", "files whole"} <= set(found)
+    assert {"kernels captured", "no kernel lost", "ranks present", "cycles repeat", "files whole"} <= set(
+        found
+    )
 
 
 def test_a_rank_without_kernels_is_named(tmp_path: Path) -> None:
@@ -108,5 +110,7 @@ def test_damage_of_any_file_is_named(tmp_path: Path) -> None:
 
 
 def test_ids_shared_by_launches_reach_the_user_as_damage(tmp_path: Path) -> None:
-    damaged = tuple(replace(trace, damage=("2 calls share their correlation id",)) for trace in traces(tmp_path))
+    damaged = tuple(
+        replace(trace, damage=("2 calls share their correlation id",)) for trace in traces(tmp_path)
+    )
     assert checks(traces=damaged)["files whole"].ok is False

@@ -73,9 +73,7 @@ def test_an_unknown_part_agrees_with_anything_and_is_filled() -> None:
 
 def test_times_of_a_phase_from_two_sources_stand_side_by_side() -> None:
     spans = cell("spans", 8000.0, ranks=(rank(0.5, draft=PhaseTime(stage_us=spread(1150.0))),))
-    trace = cell(
-        "trace", 9000.0, ranks=(rank(0.5, draft=PhaseTime(graph_us=spread(490.0), kernels=84)),)
-    )
+    trace = cell("trace", 9000.0, ranks=(rank(0.5, draft=PhaseTime(graph_us=spread(490.0), kernels=84)),))
     (one,) = joined(spans, trace)
     draft = one.ranks[0].phases["draft"]
     assert (draft.graph_us, draft.stage_us, draft.kernels) == (spread(490.0), spread(1150.0), 84)

@@ -9,7 +9,10 @@ import pytest
 from toolkit.analysis.kernel_names import kernel_kind
 from toolkit.ingest.chrome import read_trace
 
-ONE_SHOT = "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 2u, true>((anonymous namespace)::AllReducePushData)"
+ONE_SHOT = (
+    "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 2u, true>"
+    "((anonymous namespace)::AllReducePushData)"
+)
 COLLECTIVES = [
     (ONE_SHOT, "all_reduce", "one_shot_push", 2),
     ("void all_reduce_1shot_pull_kernel<__nv_bfloat16, 8u>(Params)", "all_reduce", "one_shot_pull", 8),

@@ -20,7 +20,8 @@ VLLM = (
 METRICS = (
     "INFO 06-06 14:20:{second:02d} [metrics.py:96] SpecDecoding metrics: Mean acceptance length: 2.50, "
     "Accepted throughput: 60.00 tokens/s, Drafted throughput: 120.00 tokens/s, Accepted: 600 tokens, "
-    "Drafted: 1200 tokens, Per-position acceptance rate: 0.800, 0.500, 0.200, Avg Draft acceptance rate: 50.0%"
+    "Drafted: 1200 tokens, Per-position acceptance rate: 0.800, 0.500, 0.200, "
+    "Avg Draft acceptance rate: 50.0%"
 )
 
 
@@ -82,12 +83,17 @@ def test_lengths_below_one_are_no_lengths() -> None:
 
 
 def test_ranks_that_log_side_by_side_do_not_disturb_each_other() -> None:
-    lines = [decode(100.0 + rank, running=1 + rank, ranks=Ranks(dp=rank)) for _ in range(3) for rank in (0, 1)]
+    lines = [
+        decode(100.0 + rank, running=1 + rank, ranks=Ranks(dp=rank)) for _ in range(3) for rank in (0, 1)
+    ]
     assert sorted(rates(*lines)) == [100.0] * 3 + [101.0] * 3
 
 
 def vllm(second: int, tok_s: float = 100.0, prompt: float = 0.0, running: int = 1) -> list[LogLine]:
-    texts = (VLLM.format(second=second, prompt=prompt, tok_s=tok_s, running=running), METRICS.format(second=second))
+    texts = (
+        VLLM.format(second=second, prompt=prompt, tok_s=tok_s, running=running),
+        METRICS.format(second=second),
+    )
     return [read_log_line(text) for text in texts]
 
 

@@ -76,7 +76,7 @@ def test_lost_kernels_change_neither_counts_nor_steps(tmp_path: Path, lose: floa
     }
     for report in cell.collectives:
         assert report.matched_fraction is not None
-        assert report.matched_fraction > 1 - 5 * lose
+        assert report.matched_fraction >= 0.8  # of 20 instances of the rarest kind
         assert report.wire_us == pytest.approx(WIRE_US, abs=0.01)
 
 
@@ -101,7 +101,9 @@ def test_drafts_that_are_sorted_may_branch_so_their_number_is_not_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sort = "void at::native::bitonicSortKVInPlace<2, -1, 16, 16, float, long>(...)"
-    monkeypatch.setattr("tests.made_trace.DRAFT", ("gemm_x", "_fwd_grouped_kernel_stage1", *["gemm_y"] * 7, sort))
+    monkeypatch.setattr(
+        "tests.made_trace.DRAFT", ("gemm_x", "_fwd_grouped_kernel_stage1", *["gemm_y"] * 7, sort)
+    )
     made = eagle_cycles(Cycles(), 6, Engine(steps=3))
     assert only(made, tmp_path).num_draft_tokens is None
     assert only(made, tmp_path, RunInfo(topk=1)).num_draft_tokens == 4

@@ -147,7 +147,9 @@ def test_a_cut_anywhere_keeps_all_whole_events_or_is_one_sentence(
 
 
 @QUICK
-@given(raw=st.binary(max_size=400), head=st.sampled_from([b"", b"[", b'{"traceEvents": [', b"\x1f\x8b\x08\0"]))
+@given(
+    raw=st.binary(max_size=400), head=st.sampled_from([b"", b"[", b'{"traceEvents": [', b"\x1f\x8b\x08\0"])
+)
 def test_random_bytes_are_one_sentence_or_a_trace(tmp_path: Path, raw: bytes, head: bytes) -> None:
     try:
         assert read(tmp_path, head + raw).event_count > 0

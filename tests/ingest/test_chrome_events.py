@@ -129,7 +129,9 @@ def test_one_broken_event_costs_that_event_alone(form: str, broken: str, size: i
 
 
 def test_control_characters_and_broken_utf8_in_a_name_cost_nothing() -> None:
-    text = json.dumps(EVENTS).replace("kernel 3", "kernel\x01 3").encode().replace(b"kernel 5", b"kernel\xff5")
+    text = (
+        json.dumps(EVENTS).replace("kernel 3", "kernel\x01 3").encode().replace(b"kernel 5", b"kernel\xff5")
+    )
     found, result = streamed(text)
     assert len(found) == len(EVENTS)
     assert result.lost_events == 0

@@ -85,7 +85,7 @@ def test_a_gzip_file_of_which_nothing_can_be_read_is_damaged(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["nothing", "n" * 5000, "a\0b"])
 def test_a_path_that_cannot_be_read_is_one_sentence(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadInputError, match="give a run folder, a trace, a log or measurements.csv"):
+    with pytest.raises(BadInputError, match="give a run folder, a trace, a log or"):
         require_readable(tmp_path / name)
 
 

@@ -131,7 +131,10 @@ def test_an_unreadable_trace_is_left_out_only_where_something_else_can_be_read(t
         ({"server_log": ""}, "server.log is empty"),
         ({"run_json": '{"schema": "toolkit.run/1"}'}, "holds a run.json but nothing that was measured"),
         ({"inspect_json": '{"schema": "toolkit.inspect/1"}'}, "inspect.json belongs to no run"),
-        ({"a_log": LOG, "b_log": LOG}, "holds several server logs (a.log, b.log); make a run folder for each"),
+        (
+            {"a_log": LOG, "b_log": LOG},
+            "holds several server logs (a.log, b.log); make a run folder for each",
+        ),
         ({"a_json": CLIENT, "b_json": CLIENT}, "holds several clients' results (a.json, b.json)"),
         ({"a_jsonl": SPANS, "b_jsonl": SPANS}, "holds two spans files of rank 0 (a.jsonl, b.jsonl)"),
         ({"server_log": LOG, "run_json": '{"schema": "toolkit.run/1"'}, "run.json is not valid JSON"),
@@ -150,7 +153,10 @@ def test_a_folder_that_is_no_run_is_refused_in_one_sentence(
     [
         ("", "is empty; record it again or leave it out"),
         ('{"a": 1}', "is no trace, spans file, server log, client.json or measurements.csv; check the path"),
-        ('{"schema": "toolkit.cost-model/1"}', "is a fitted cost model, not a run; use it with toolkit predict"),
+        (
+            '{"schema": "toolkit.cost-model/1"}',
+            "is a fitted cost model, not a run; use it with toolkit predict",
+        ),
         ('{"schema": "toolkit.inspect/1"}', "is what a toolkit command printed, not a run"),
         ('{"schema": "toolkit.run/1"}', "describes a run but holds no measurement; give its folder"),
     ],

@@ -66,14 +66,17 @@ def test_a_world_smaller_than_the_tensor_parallel_size_is_refused() -> None:
 
 
 def test_spans_of_another_step_count_than_the_runs_are_refused() -> None:
-    with pytest.raises(BadInputError, match="num_steps is 3 in run.json and 5 in spans-TP-0.jsonl"):
+    with pytest.raises(BadInputError, match=r"num_steps is 3 in run\.json and 5 in spans-TP-0\.jsonl"):
         require_one_server(RUN, RunInfo(num_steps=3), None, (), (spans(5, None, 5),))
     require_one_server(RUN, RunInfo(num_steps=3), None, (), (spans(3, None), spans()))
     require_one_server(RUN, RunInfo(), None, (), (spans(1, 5),))  # an adaptive server
 
 
 def test_what_run_json_leaves_open_comes_from_the_log_then_from_the_table() -> None:
-    rows = (Measurement(row=2, gpu="A", model="c", tp_size=2), Measurement(row=3, gpu="B", model="c", tp_size=2))
+    rows = (
+        Measurement(row=2, gpu="A", model="c", tp_size=2),
+        Measurement(row=3, gpu="B", model="c", tp_size=2),
+    )
     info = completed_info(RunInfo(model="a"), log(model="b", num_steps=3), rows)
     assert (info.model, info.num_steps, info.tp_size) == ("a", 3, 2)
     assert info.gpu is None  # the rows do not agree

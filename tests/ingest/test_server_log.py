@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from toolkit.errors import BadInputError
 from toolkit.ingest.server_log import lines_as_json, read_log_line, read_server_log
-from toolkit.schema.log import LogLine, Ranks, ServerLog
+from toolkit.schema.log import LogLine, Ranks
 
 DATA = Path(__file__).parent.parent / "data"
 EXPECTED = [json.loads(line) for line in (DATA / "loglines.expected.jsonl").read_text().splitlines()]

@@ -149,7 +149,7 @@ OPTIONAL = {"torch", "pandas", "matplotlib", "pynvml", "isal", "psutil"}
 def test_reading_fitting_and_predicting_need_no_such_module(
     absent: set[str], traces: Path, tmp_path: Path, repository: Path
 ) -> None:
-    runs = [str(path) for path in sorted(traces.glob("*tp1*"))]
+    runs = [str(path) for path in sorted(traces.glob("*sglang*tp1*"))]
     model = str(tmp_path / "model.json")
     commands = [
         ["inspect", *runs, "--json"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,12 @@ def from_requests(requests: Sequence[RequestCount]) -> AcceptanceReport | None:
         requests=number,
         se=se,
     )
+
+
+def from_totals(totals: RequestCount) -> AcceptanceReport | None:
+    """Return acceptance from counters of a whole load; the spread between its requests is not known."""
+    pooled = from_requests([totals])
+    return replace(pooled, requests=0) if pooled else None
 
 
 def _by_position(histograms: Sequence[tuple[int, ...]]) -> tuple[float, ...]:

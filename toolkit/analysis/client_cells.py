@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from toolkit.analysis.acceptance import from_requests
+from toolkit.analysis.acceptance import from_requests, from_totals
 from toolkit.analysis.cell_key import CellKey
 from toolkit.analysis.context import context_bin
 from toolkit.analysis.statistics import spread
 from toolkit.schema.client import ClientResult
-from toolkit.schema.inspection import Configuration, Throughput
+from toolkit.schema.inspection import AcceptanceReport, Configuration, Throughput
 from toolkit.schema.run import RunInfo
 from toolkit.units import US_PER_S
 
@@ -20,7 +20,7 @@ def client_cells(client: ClientResult, info: RunInfo) -> dict[CellKey, Configura
     """
     repeats = [repeat for repeat in client.repeats if repeat.seconds > 0 and repeat.output_tokens > 0]
     batch = info.batch_size if info.batch_size is not None else client.batch_size
-    acceptance = from_requests(client.requests) if info.num_steps != 0 else None
+    acceptance = _acceptance(client) if info.num_steps != 0 else None
     length = acceptance.accept_length if acceptance else (1.0 if info.num_steps == 0 else None)
     rates = [repeat.output_tokens / repeat.seconds for repeat in repeats]
     cycle_us = (
@@ -45,3 +45,7 @@ def client_cells(client: ClientResult, info: RunInfo) -> dict[CellKey, Configura
         throughput_tok_s=Throughput(measured=measured, measured_by="client" if measured else None),
     )
     return {CellKey(batch, None, info.num_steps, context_bin(info.context_tokens)): cell}
+
+
+def _acceptance(client: ClientResult) -> AcceptanceReport | None:
+    return from_requests(client.requests) or (from_totals(client.totals) if client.totals else None)

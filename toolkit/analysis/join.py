@@ -59,7 +59,7 @@ def _place(joined: list[Configuration], key: CellKey) -> int | None:
 
 
 def _merged(first: Configuration, second: Configuration) -> Configuration:
-    timed = first if first.cycle_us and (first.cycle_source != "trace" or not second.cycle_us) else second
+    timed = _better_timed(first, second)
     steps = first if first.draft_steps else second
     return replace(
         first,
@@ -83,6 +83,19 @@ def _merged(first: Configuration, second: Configuration) -> Configuration:
         else second.throughput_tok_s,
         unattributed_fraction=_either(first.unattributed_fraction, second.unattributed_fraction),
     )
+
+
+def _better_timed(first: Configuration, second: Configuration) -> Configuration:
+    """Return the one whose cycle is kept: the first, but a traced one only if nothing shorter is known.
+
+    A profiler makes cycles longer and never shorter; where another source's is longer still, that one
+    holds more than cycles (a client's seconds hold the prompts' prefill).
+    """
+    if first.cycle_us is None or second.cycle_us is None:
+        return first if first.cycle_us else second
+    if first.cycle_source != "trace":
+        return first
+    return second if second.cycle_us.mean < first.cycle_us.mean else first
 
 
 def _either(first: T | None, second: T | None) -> T | None:

@@ -16,7 +16,13 @@ from toolkit.schema.run import RunInfo
 
 
 def log_draft_tokens(log: ServerLog) -> int | None:
-    """Return the draft tokens (root included) that the log's own lengths and rates imply."""
+    """Return the draft tokens (root included) that the log's own lengths and rates imply.
+
+    vLLM prints a rate for each position of its chain, so their number alone tells.
+    """
+    positions = {len(line.accept_by_position) for line in log.lines if line.accept_by_position}
+    if len(positions) == 1:
+        return positions.pop() + 1
     rated = [
         (line.accept_length, line.accept_rate)
         for line in log.lines

@@ -64,7 +64,7 @@ def command_line() -> None:
     \b
     toolkit inspect traces/
     toolkit model fit traces/ -o cost-model.json
-    toolkit predict --accept-rate 0.36 --tp-size 1
+    toolkit predict --accept-rate 0.36 --engine sglang --tp-size 1
     """
 
 

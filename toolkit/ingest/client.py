@@ -22,7 +22,9 @@ def read_client(path: Path) -> ClientResult:
         _require(good, path, f"repeats[{place}].seconds", repeat.seconds)
         _require(repeat.output_tokens >= 0, path, f"repeats[{place}].output_tokens", repeat.output_tokens)
     for place, request in enumerate(found.requests):
-        _check_request(request, path, place)
+        _check_request(request, path, f"requests[{place}]")
+    if found.totals is not None:
+        _check_request(found.totals, path, "totals")
     return found
 
 
@@ -31,15 +33,15 @@ def write_client(path: Path, result: ClientResult) -> None:
     write_record(path, result, CLIENT_SCHEMA)
 
 
-def _check_request(request: RequestCount, path: Path, place: int) -> None:
+def _check_request(request: RequestCount, path: Path, place: str) -> None:
     for name in ("output_tokens", "verify_cycles", "num_correct_drafts", "num_proposed_drafts"):
         value = getattr(request, name)
-        _require(value is None or value >= 0, path, f"requests[{place}].{name}", value)
+        _require(value is None or value >= 0, path, f"{place}.{name}", value)
     least = min(request.correct_drafts_histogram, default=0)
-    _require(least >= 0, path, f"requests[{place}].correct_drafts_histogram", least)
+    _require(least >= 0, path, f"{place}.correct_drafts_histogram", least)
     proposed, correct = request.num_proposed_drafts, request.num_correct_drafts
     within = proposed is None or correct is None or correct <= proposed
-    _require(within, path, f"requests[{place}].num_correct_drafts", f"{correct} of {proposed} proposed")
+    _require(within, path, f"{place}.num_correct_drafts", f"{correct} of {proposed} proposed")
 
 
 def _require(good: bool, path: Path, key: str, value: object) -> None:

@@ -30,10 +30,12 @@ class ClientRepeat:
 class ClientResult:
     """The load of one run as its client saw it; `repeats` are equal loads one after another.
 
-    Client seconds include the prompts' prefill.
+    Client seconds include the prompts' prefill. `totals` is what the engine's own counters rose by over
+    the whole load, for engines that count nothing per request.
     """
 
     batch_size: int | None = None
     prompt_tokens: int | None = None
     repeats: tuple[ClientRepeat, ...] = ()
     requests: tuple[RequestCount, ...] = ()
+    totals: RequestCount | None = None

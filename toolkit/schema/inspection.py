@@ -107,8 +107,8 @@ class Throughput:
 class Configuration:
     """One (batch size, padded batch, step count, context bin) of a run, all sources joined.
 
-    `cycle_us` never comes from a trace when another source has it; `cycle_source` names where it is
-    from.
+    `cycle_us` comes from a trace only where no other source has a shorter one; `cycle_source` names
+    where it is from.
     """
 
     batch_size: int | None
