@@ -218,11 +218,11 @@ def _bound(ranks: Sequence[RankReport], cycle_source: str | None) -> Bound:
     """Return what sets the cycle: GPU work (waiting for other ranks is none) over cycle time.
 
     A profiler slows the host, without stacks too (the traced cycle was up to twice as long on H200),
-    so a traced cycle alone can show that the GPU sets it but not that the host does.
+    and a client's seconds hold prefill, so only spans and logs can show that the host sets the cycle.
     """
     working = [rank.gpu_work_fraction for rank in ranks if rank.gpu_work_fraction is not None]
     if not working:
         return "unknown"
     if max(working) >= _GPU_BOUND:
         return "gpu"
-    return "host" if max(working) <= _HOST_BOUND and cycle_source != "trace" else "unknown"
+    return "host" if max(working) <= _HOST_BOUND and cycle_source in ("spans", "log") else "unknown"

@@ -12,11 +12,11 @@ from toolkit.model.collective_costs import collective_costs
 from toolkit.model.columns import PER_REQUEST, columns_of
 from toolkit.model.feasible import vertices
 from toolkit.model.fitted import Fitted, support_of
-from toolkit.model.host_bound import host_bound_flags
+from toolkit.model.host_bound import highest_floor_us, host_bound_flags
 from toolkit.model.identify import null_space
 from toolkit.model.row_errors import between, row_errors
 from toolkit.model.rows import Family, Row, rows_of
-from toolkit.model.solve import Design, design_of, refits, solve
+from toolkit.model.solve import Design, Matrix, design_of, refits, solve
 from toolkit.model.spread import RunSpreads, run_spreads
 from toolkit.schema.cost import CollectiveCost, Noise
 
@@ -60,16 +60,17 @@ def fit_cells(
     solution = solve(design_of(rows, between(runs)))
     errors = row_errors(rows, solution, runs)
     design = design_of(rows, errors.spreads)
+    highest = highest_floor_us(cells, flags)
     fitted = Fitted(
         engine=cells[0].engine,
         columns=columns,
         norms=design.norms,
-        solution=solution,
+        solution=_below(solution, columns, highest),
         null=null_space(design),
         vertices=(
             vertices(design, rows, cells, columns, solution) if extremes else np.empty((0, len(columns)))
         ),
-        draws=refits(design, rows, errors.widened, draws, seed),
+        draws=_below(refits(design, rows, errors.widened, draws, seed), columns, highest),
         costs=tuple(costs),
         noise=Noise(
             run_spread=max(runs[row.family].spread for row in rows),
@@ -84,6 +85,16 @@ def fit_cells(
     return FitDetail(
         fitted=fitted, cells=tuple(cells), host_bound=tuple(flags), rows=tuple(rows), design=design, runs=runs
     )
+
+
+def _below(points: Matrix, columns: Sequence[str], highest_us: float) -> Matrix:
+    """Return coefficients with the host's floor no higher than `highest_us`; nothing else shares its rows."""
+    if "host_cycle_us" not in columns:
+        return points
+    at = list(columns).index("host_cycle_us")
+    points = points.copy()
+    points[..., at] = np.minimum(points[..., at], highest_us)
+    return points
 
 
 def _best_columns(

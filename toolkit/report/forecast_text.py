@@ -27,8 +27,17 @@ def forecast_text(forecast: Forecast) -> str:
     parts.append(Text(f"Draft TP: {forecast.draft_tp.why}."))
     flags = _flags(forecast)
     if flags:
-        parts.append(Text(f"Set: {flags}"))
+        parts.append(Text(f"Set: {flags}{_beside(forecast)}"))
     return rendered(parts)
+
+
+def _beside(forecast: Forecast) -> str:
+    """Return what a flag must be joined with: vLLM's whole speculative config is one value."""
+    index = forecast.recommendation.candidate
+    speculates = index is not None and forecast.candidates[index].num_steps > 0
+    if forecast.inputs.get("engine") != "vllm" or not speculates:
+        return ""
+    return " (in the server's own --speculative-config, beside its method and model)"
 
 
 def _situation(forecast: Forecast) -> str:
