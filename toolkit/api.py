@@ -9,7 +9,7 @@ from typing import Any
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
 from toolkit.ingest.folders import read_recordings
-from toolkit.ingest.server_log import lines_as_json, read_log_lines
+from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
 from toolkit.schema.inspection import Inspection
 from toolkit.schema.recording import Recording
 

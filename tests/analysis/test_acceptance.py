@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.analysis.acceptance import from_log, from_requests, from_spans
-from toolkit.analysis.log_windows import LogWindow
+from toolkit.analysis.cells.log_windows import LogWindow
 from toolkit.schema.client import RequestCount
 from toolkit.schema.spans import SpanCycle
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.made_trace import WIRE_US, Cycles, Engine, eagle_cycles
-from toolkit.analysis.collectives import PhaseCollectives, observed_draft_tp, phase_collectives
-from toolkit.analysis.consensus import places, usual_sequence
-from toolkit.analysis.trace_view import trace_view
-from toolkit.ingest.chrome import read_trace
+from toolkit.analysis.trace.collectives import PhaseCollectives, observed_draft_tp, phase_collectives
+from toolkit.analysis.trace.consensus import places, usual_sequence
+from toolkit.analysis.trace.trace_view import trace_view
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.inspection import CollectiveReport
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.made_trace import ARGMAX, DRAFT, REJECTION, Cycles, Engine, eagle_cycles, plain_cycles, target
-from toolkit.analysis.cycles import RankCycles, rank_cycles
-from toolkit.ingest.chrome import read_trace
+from toolkit.analysis.trace.cycles import RankCycles, rank_cycles
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.trace import Annotations, RankTrace
 from toolkit.units import us_from_ns
 

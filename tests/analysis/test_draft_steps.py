@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.analysis.draft_steps import repeating_segments
+from toolkit.analysis.trace.draft_steps import repeating_segments
 
 
 def ids(*values: int) -> np.ndarray:

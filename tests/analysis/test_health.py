@@ -10,7 +10,7 @@ import pytest
 
 from tests.made_trace import Cycles, eagle_cycles
 from toolkit.analysis.inspect_run import inspect_recording
-from toolkit.ingest.chrome import read_trace
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.inspection import HealthCheck
 from toolkit.schema.log import LogLine, ServerLog
 from toolkit.schema.recording import Recording

@@ -10,7 +10,7 @@ import pytest
 from tests.made_trace import Cycles, Engine, eagle_cycles
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.api import inspect_paths
-from toolkit.ingest.chrome import read_trace
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.client import ClientRepeat, ClientResult, RequestCount
 from toolkit.schema.inspection import Configuration, PhaseTime, RunReport
 from toolkit.schema.log import LogLine, ServerLog

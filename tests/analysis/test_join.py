@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolkit.analysis.cell_key import key_of
-from toolkit.analysis.join import join_cells
+from toolkit.analysis.cells.cell_key import key_of
+from toolkit.analysis.cells.join import join_cells
 from toolkit.schema.inspection import (
     AcceptanceReport,
     Configuration,

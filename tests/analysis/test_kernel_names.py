@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.analysis.kernel_names import kernel_kind
-from toolkit.ingest.chrome import read_trace
+from toolkit.analysis.trace.kernel_names import kernel_kind
+from toolkit.ingest.traces.chrome import read_trace
 
 ONE_SHOT = (
     "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 2u, true>"

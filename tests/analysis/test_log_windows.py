@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolkit.analysis.log_cells import log_cells
-from toolkit.analysis.log_windows import LogWindow, steady_windows
-from toolkit.ingest.server_log import read_log_line
+from toolkit.analysis.cells.log_cells import log_cells
+from toolkit.analysis.cells.log_windows import LogWindow, steady_windows
+from toolkit.ingest.logs.server_log import read_log_line
 from toolkit.schema.log import LogLine, Ranks, ServerLog
 from toolkit.schema.run import RunInfo
 

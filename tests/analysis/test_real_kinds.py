@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toolkit.analysis.cycles import Phase, RankCycles, rank_cycles
+from toolkit.analysis.trace.cycles import Phase, RankCycles, rank_cycles
 from toolkit.api import inspect_paths
-from toolkit.ingest.chrome import read_trace
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.inspection import Configuration
 from toolkit.schema.trace import Annotations, RankTrace
 from toolkit.units import us_from_ns

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.made_trace import WIRE_US, Cycles, Engine, eagle_cycles, plain_cycles
-from toolkit.analysis.consensus import usual_sequence
-from toolkit.analysis.trace_cells import trace_cells
-from toolkit.analysis.trace_view import TraceView, trace_view
-from toolkit.ingest.chrome import read_trace
+from toolkit.analysis.cells.trace_cells import trace_cells
+from toolkit.analysis.trace.consensus import usual_sequence
+from toolkit.analysis.trace.trace_view import TraceView, trace_view
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.inspection import Configuration
 from toolkit.schema.run import RunInfo
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.made_trace import GEMM, Cycles, eagle_cycles
 from toolkit.errors import BadInputError
-from toolkit.ingest.chrome import read_trace
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.trace import RankTrace
 
 Trace = dict[str, Any]

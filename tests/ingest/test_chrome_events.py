@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.ingest import chrome_events
-from toolkit.ingest.chrome_events import Event, StreamResult, stream_events
+from toolkit.ingest.traces import chrome_events
+from toolkit.ingest.traces.chrome_events import Event, StreamResult, stream_events
 
 EVENTS: list[dict[str, Any]] = [
     {

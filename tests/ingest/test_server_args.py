@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.ingest.server_args import read_server_args
-from toolkit.ingest.server_notes import ServerNotes
+from toolkit.ingest.logs.server_args import read_server_args
+from toolkit.ingest.logs.server_notes import ServerNotes
 
 SGLANG = (
     "[2026-11-29 21:22:42] server_args=ServerArgs(model_path='models/target', "

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.errors import BadInputError
-from toolkit.ingest.server_log import lines_as_json, read_log_line, read_server_log
+from toolkit.ingest.logs.server_log import lines_as_json, read_log_line, read_server_log
 from toolkit.schema.log import LogLine, Ranks
 
 DATA = Path(__file__).parent.parent / "data"

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolkit.analysis.annotations import range_meaning
-from toolkit.ingest.server_log import read_server_log
+from toolkit.analysis.trace.annotations import range_meaning
+from toolkit.ingest.logs.server_log import read_server_log
 from toolkit.schema.client import CLIENT_SCHEMA, ClientResult
 from toolkit.schema.run import RUN_SCHEMA, RunInfo
 from toolkit.schema.spans import SPANS_SCHEMA, SpanCycle

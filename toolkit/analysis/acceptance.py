@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from toolkit.analysis.accept_rate import settle_convention
-from toolkit.analysis.log_windows import LogWindow
+from toolkit.analysis.cells.log_windows import LogWindow
 from toolkit.analysis.statistics import block_standard_error
 from toolkit.schema.client import RequestCount
 from toolkit.schema.inspection import AcceptanceReport

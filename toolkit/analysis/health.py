@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from toolkit.analysis.launches import graph_launches_without_kernels
-from toolkit.analysis.trace_view import TraceView
+from toolkit.analysis.trace.launches import graph_launches_without_kernels
+from toolkit.analysis.trace.trace_view import TraceView
 from toolkit.schema.inspection import Configuration, HealthCheck, RankReport
 from toolkit.schema.recording import Recording
 

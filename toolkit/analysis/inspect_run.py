@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from toolkit.analysis.annotations import engine_of
-from toolkit.analysis.client_cells import client_cells
-from toolkit.analysis.collectives import observed_draft_tp
+from toolkit.analysis.cells.client_cells import client_cells
+from toolkit.analysis.cells.join import join_cells
+from toolkit.analysis.cells.log_cells import log_cells, log_draft_tokens
+from toolkit.analysis.cells.span_cells import span_cells
+from toolkit.analysis.cells.table_cells import repeats_a_line, table_cells
+from toolkit.analysis.cells.trace_cells import trace_cells
 from toolkit.analysis.health import health_checks
-from toolkit.analysis.join import join_cells
-from toolkit.analysis.log_cells import log_cells, log_draft_tokens
-from toolkit.analysis.span_cells import span_cells
-from toolkit.analysis.table_cells import repeats_a_line, table_cells
-from toolkit.analysis.trace_cells import trace_cells
-from toolkit.analysis.trace_view import TraceView, trace_view
+from toolkit.analysis.trace.annotations import engine_of
+from toolkit.analysis.trace.collectives import observed_draft_tp
+from toolkit.analysis.trace.trace_view import TraceView, trace_view
 from toolkit.schema.inspection import Configuration, HealthCheck, RunReport
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo

@@ -8,8 +8,8 @@ from typing import Literal
 
 from toolkit.errors import BadInputError
 from toolkit.ingest.byte_chunks import read_chunks
+from toolkit.ingest.logs.server_log import read_log_line
 from toolkit.ingest.measurements import is_measurement_table
-from toolkit.ingest.server_log import read_log_line
 from toolkit.ingest.text_files import decoded
 
 FileKind = Literal[

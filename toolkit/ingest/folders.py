@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit.errors import BadInputError
-from toolkit.ingest.chrome import read_trace
 from toolkit.ingest.client import read_client
 from toolkit.ingest.file_kinds import FileKind, file_kind, require_readable
 from toolkit.ingest.identity import completed_info, require_one_server
+from toolkit.ingest.logs.server_log import read_server_log
 from toolkit.ingest.measurements import read_measurements
 from toolkit.ingest.run_json import read_run_info
-from toolkit.ingest.server_log import read_server_log
 from toolkit.ingest.spans import read_spans
+from toolkit.ingest.traces.chrome import read_trace
 from toolkit.schema.measurement import Measurement
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from toolkit.analysis.context import context_bin
+from toolkit.analysis.cells.context import context_bin
 from toolkit.schema.inspection import Configuration
 
 

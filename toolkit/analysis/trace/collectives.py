@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.analysis.consensus import Ids, places, usual_sequence
-from toolkit.analysis.cycles import Phase, TracedCycle
-from toolkit.analysis.kernel_names import KernelKind, kernel_kind
+from toolkit.analysis.trace.consensus import Ids, places, usual_sequence
+from toolkit.analysis.trace.cycles import Phase, TracedCycle
+from toolkit.analysis.trace.kernel_names import KernelKind, kernel_kind
 from toolkit.schema.inspection import CollectiveReport
 from toolkit.schema.trace import RankTrace
 from toolkit.units import us_from_ns

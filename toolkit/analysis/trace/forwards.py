@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.analysis.annotations import Label, RangeMeaning
-from toolkit.analysis.launches import Launch, is_forward_work
+from toolkit.analysis.trace.annotations import Label, RangeMeaning
+from toolkit.analysis.trace.launches import Launch, is_forward_work
 
 _BOUNDARIES = ("tree", "accept", "draft_setup", "sampling")
 _FEWEST_KERNELS = 4  # a forward has at least projections, attention and a head

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from toolkit.analysis.acceptance import from_requests, from_totals
-from toolkit.analysis.cell_key import CellKey
-from toolkit.analysis.context import context_bin
+from toolkit.analysis.cells.cell_key import CellKey
+from toolkit.analysis.cells.context import context_bin
 from toolkit.analysis.statistics import spread
 from toolkit.schema.client import ClientResult
 from toolkit.schema.inspection import AcceptanceReport, Configuration, Throughput

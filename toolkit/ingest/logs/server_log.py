@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import BadInputError
-from toolkit.ingest.log_prefix import plain, prefix_of
-from toolkit.ingest.other_logs import read_other_engine_line
-from toolkit.ingest.server_notes import ServerNotes
-from toolkit.ingest.sglang_log import read_sglang_line
+from toolkit.ingest.logs.log_prefix import plain, prefix_of
+from toolkit.ingest.logs.other_logs import read_other_engine_line
+from toolkit.ingest.logs.server_notes import ServerNotes
+from toolkit.ingest.logs.sglang_log import read_sglang_line
+from toolkit.ingest.logs.vllm_log import read_vllm_line
 from toolkit.ingest.text_files import read_text_lines
-from toolkit.ingest.vllm_log import read_vllm_line
 from toolkit.schema.log import LogLine, ServerLog
 
 _NAMES_SGLANG = re.compile(r"(?<![\w.])(?:sglang|SGLang)(?![\w-])|server_args=ServerArgs\(")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolkit.analysis.forwards import Forward, Marker
+from toolkit.analysis.trace.forwards import Forward, Marker
 
 
 def target_positions(forwards: Sequence[Forward], markers: Sequence[Marker]) -> list[int]:

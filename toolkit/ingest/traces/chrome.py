@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import BadInputError
 from toolkit.ingest.byte_chunks import read_chunks
-from toolkit.ingest.chrome_events import Event, EventArgs, StreamResult, stream_events
+from toolkit.ingest.traces.chrome_events import Event, EventArgs, StreamResult, stream_events
 from toolkit.schema.trace import Annotations, HostCalls, Int64s, Kernels, ProcessGroup, RankTrace
 from toolkit.units import NS_PER_S, NS_PER_US
 

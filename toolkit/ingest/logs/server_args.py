@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.ingest.flag_summary import flag_summary
-from toolkit.ingest.repr_text import call_arguments, dict_items
+from toolkit.ingest.logs.flag_summary import flag_summary
+from toolkit.ingest.logs.repr_text import call_arguments, dict_items
 from toolkit.schema.run import RunInfo
 
 _SGLANG = re.compile(r"server_args ?= ?ServerArgs\(")

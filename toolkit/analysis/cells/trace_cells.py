@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolkit.analysis.cell_key import CellKey
-from toolkit.analysis.collectives import PhaseCollectives, phase_collectives
-from toolkit.analysis.context import context_bin
-from toolkit.analysis.cycles import Phase, TracedCycle
-from toolkit.analysis.draft_steps import step_durations_ns, usual_count
-from toolkit.analysis.rank_report import PHASES, RankTimes, rank_times
+from toolkit.analysis.cells.cell_key import CellKey
+from toolkit.analysis.cells.context import context_bin
 from toolkit.analysis.statistics import spread
-from toolkit.analysis.trace_view import TraceView
+from toolkit.analysis.trace.collectives import PhaseCollectives, phase_collectives
+from toolkit.analysis.trace.cycles import Phase, TracedCycle
+from toolkit.analysis.trace.draft_steps import step_durations_ns, usual_count
+from toolkit.analysis.trace.rank_report import PHASES, RankTimes, rank_times
+from toolkit.analysis.trace.trace_view import TraceView
 from toolkit.schema.inspection import CollectiveReport, Configuration, DraftStep
 from toolkit.schema.run import RunInfo
 from toolkit.units import us_from_ns

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolkit.analysis.cycles import RankCycles, TracedCycle, rank_cycles
-from toolkit.analysis.ranks import aligned_cycles
+from toolkit.analysis.trace.cycles import RankCycles, TracedCycle, rank_cycles
+from toolkit.analysis.trace.ranks import aligned_cycles
 from toolkit.schema.trace import RankTrace
 
 

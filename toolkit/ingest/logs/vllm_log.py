@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolkit.ingest.log_fields import Number, count_after, elided, number_after, number_at
-from toolkit.ingest.log_prefix import Prefix, prefix_end, prefix_of
+from toolkit.ingest.logs.log_fields import Number, count_after, elided, number_after, number_at
+from toolkit.ingest.logs.log_prefix import Prefix, prefix_end, prefix_of
 from toolkit.schema.log import LogLine
 
 _V1_HEAD = re.compile(r"SpecDecoding metrics ?:?")

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 from toolkit.analysis.accept_rate import settle_convention
 from toolkit.analysis.acceptance import from_log
-from toolkit.analysis.cell_key import CellKey
-from toolkit.analysis.context import context_bin, mean_context
-from toolkit.analysis.log_windows import LogWindow, steady_windows
+from toolkit.analysis.cells.cell_key import CellKey
+from toolkit.analysis.cells.context import context_bin, mean_context
+from toolkit.analysis.cells.log_windows import LogWindow, steady_windows
 from toolkit.analysis.statistics import spread
 from toolkit.schema.inspection import Configuration, Throughput
 from toolkit.schema.log import ServerLog

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from toolkit.errors import BadInputError
-from toolkit.ingest.server_args import StartLine, overlaid, read_start_line
+from toolkit.ingest.logs.server_args import StartLine, overlaid, read_start_line
 from toolkit.schema.run import RunInfo
 
 _COMPARED = (

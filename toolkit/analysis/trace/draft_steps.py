@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.analysis.cycles import Phase
-from toolkit.analysis.kernel_names import class_mask
+from toolkit.analysis.trace.cycles import Phase
+from toolkit.analysis.trace.kernel_names import class_mask
 from toolkit.schema.trace import RankTrace
 
 _MOST_OUTSIDE = 0.25  # share of one period that may lie before the first or after the last repetition

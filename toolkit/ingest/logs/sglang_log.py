@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from toolkit.ingest.log_fields import Number, comma_fields, elided, number_at
-from toolkit.ingest.log_prefix import prefix_end, prefix_of
+from toolkit.ingest.logs.log_fields import Number, comma_fields, elided, number_at
+from toolkit.ingest.logs.log_prefix import prefix_end, prefix_of
 from toolkit.schema.log import LineKind, LogLine
 
 # Decode batch. | Decode batch, | Decode batch [123], | Decode batch phase=verify,

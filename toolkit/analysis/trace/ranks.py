@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolkit.analysis.cycles import RankCycles, TracedCycle
+from toolkit.analysis.trace.cycles import RankCycles, TracedCycle
 
 _FARTHEST = 4  # cycles by which the profilers of two ranks may start apart
 

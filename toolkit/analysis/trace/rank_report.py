@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from toolkit.analysis.cycles import Phase, TracedCycle
-from toolkit.analysis.intervals import busy_ns, clipped_busy_ns
 from toolkit.analysis.statistics import median, spread
+from toolkit.analysis.trace.cycles import Phase, TracedCycle
+from toolkit.analysis.trace.intervals import busy_ns, clipped_busy_ns
 from toolkit.schema.inspection import PhaseTime, RankReport
 from toolkit.schema.trace import Kernels, RankTrace
 from toolkit.units import NS_PER_US, us_from_ns

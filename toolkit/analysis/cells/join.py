@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from toolkit.analysis.cell_key import CellKey, agree, key_of
+from toolkit.analysis.cells.cell_key import CellKey, agree, key_of
 from toolkit.schema.inspection import (
     AcceptanceReport,
     Bound,

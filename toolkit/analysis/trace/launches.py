@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.analysis.annotations import RangeMeaning, meanings
-from toolkit.analysis.kernel_names import KernelClass, kernel_kind
+from toolkit.analysis.trace.annotations import RangeMeaning, meanings
+from toolkit.analysis.trace.kernel_names import KernelClass, kernel_kind
 from toolkit.schema.trace import RankTrace
 
 _GRAPH_CALLS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolkit.ingest.log_fields import Number, elided, number_after
-from toolkit.ingest.log_prefix import prefix_of
+from toolkit.ingest.logs.log_fields import Number, elided, number_after
+from toolkit.ingest.logs.log_prefix import prefix_of
 from toolkit.schema.log import LogLine
 
 _LLAMA_HEAD = re.compile(r"draft acceptance(?: rate)? ?= ?|statistics +[\w-]{1,40} ?: #")

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from toolkit.analysis.acceptance import from_spans
-from toolkit.analysis.cell_key import CellKey
-from toolkit.analysis.context import context_bin, mean_context
+from toolkit.analysis.cells.cell_key import CellKey
+from toolkit.analysis.cells.context import context_bin, mean_context
 from toolkit.analysis.statistics import spread
 from toolkit.schema.inspection import Configuration, DraftStep, PhaseTime, RankReport, Spread
 from toolkit.schema.run import RunInfo

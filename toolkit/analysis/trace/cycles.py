@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.analysis.forwards import Forward, Marker, forwards_of
-from toolkit.analysis.launches import Launch, launches_of
-from toolkit.analysis.targets import is_speculative, target_positions
+from toolkit.analysis.trace.forwards import Forward, Marker, forwards_of
+from toolkit.analysis.trace.launches import Launch, launches_of
+from toolkit.analysis.trace.targets import is_speculative, target_positions
 from toolkit.schema.trace import RankTrace
 
 _TOLERANCE = 0.05  # kernels of a phase that profilers lose, or that eager code adds now and then

@@ -1,0 +1,1 @@
+"""What each source says of a configuration, and how the sources are joined."""

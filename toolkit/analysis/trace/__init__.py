@@ -1,0 +1,1 @@
+"""Kernels of a trace to launches, forwards, cycles, phases and collectives."""

@@ -1,0 +1,1 @@
+"""Server logs: lines of every engine, and the settings a server prints at its start."""

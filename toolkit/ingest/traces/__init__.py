@@ -1,0 +1,1 @@
+"""Torch profiler traces: a stream of events, reduced to columns."""
