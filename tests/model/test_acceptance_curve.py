@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model.made_runs import acceptance, configuration, inspection, run
-from toolkit.model.acceptance_curve import AcceptLengths, Given, accept_lengths
+from toolkit.model.acceptance_curve import AcceptLengths, Given, accept_lengths, children_per_step
 from toolkit.model.cells import cells_of
 from toolkit.model.pooled_acceptance import pooled_curve, speculative_settings
 from toolkit.schema.cost import AcceptanceCurve
@@ -38,7 +38,7 @@ def test_a_length_given_is_met_at_its_step_count_in_every_draw() -> None:
     made = lengths(FLAT, Given(accept_length=2.2, num_steps=3))
     assert made.values[3] == pytest.approx(2.2, abs=1e-6)
     assert made.draws[:, 3] == pytest.approx(np.full(50, 2.2), abs=1e-6)
-    assert made.source == "given"
+    assert made.source == "measured"
 
 
 def test_without_a_curve_the_prior_spreads_a_length() -> None:
@@ -57,9 +57,15 @@ def test_shares_by_position_are_kept() -> None:
 
 def test_a_wider_tree_accepts_more_but_never_more_than_its_depth() -> None:
     chain = accept_lengths(FLAT, None, 5, 1, 50, 0)
-    tree = accept_lengths(FLAT, None, 5, 4, 50, 0)
+    tree = accept_lengths(FLAT, None, 5, 4, 50, 0, children=4.0)
     assert tree.values[5] > chain.values[5]
     assert (tree.draws <= np.arange(6) + 1 + 1e-9).all()
+
+
+def test_a_tree_with_no_more_to_verify_than_a_chain_keeps_fewer_drafts() -> None:
+    chain = accept_lengths(FLAT, None, 5, 1, 50, 0)
+    tree = accept_lengths(FLAT, None, 5, 4, 50, 0, children=children_per_step(5, 6, 4))
+    assert 0.6 < (tree.values[5] - 1) / (chain.values[5] - 1) < 1.0
 
 
 @given(steps=st.integers(1, 12), share=st.floats(0.0, 1.0))

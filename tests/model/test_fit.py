@@ -18,7 +18,7 @@ from tests.model.made_runs import (
 from toolkit.errors import UndeterminedError
 from toolkit.model.cycle_time import CycleForecast, cycle_at
 from toolkit.model.fit import fit_cost_model
-from toolkit.model.fitted import fitted_of
+from toolkit.model.recall import fitted_of
 from toolkit.model.terms import Setting
 from toolkit.schema.codec import to_json
 from toolkit.schema.cost import CostModel, Term
@@ -313,3 +313,10 @@ def test_collectives_of_another_algorithm_are_taken_out_of_their_own_run() -> No
     model = fit(together(made("custom", 2.0), made("custom2", 2.0), made("nccl", 10.0)))
     assert cycle(model, 3).value == pytest.approx(3830, rel=1e-2)
     assert model.groups[0].noise.speculative_spread < 0.2
+
+
+def test_a_sweep_of_a_table_is_held_against_its_own_plain_step() -> None:
+    slow = run("a", configuration(0, 28_000.0), configuration(3, 20_000.0), configuration(5, 30_000.0))
+    fast = run("b", configuration(0, 14_000.0), configuration(3, 20_000.0))
+    model = fit(inspection(slow, fast))
+    assert [text.split(":")[0] for text in model.warnings if "shorter than a plain step" in text] == ["a"]

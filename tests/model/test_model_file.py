@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,20 @@ def test_a_model_cut_anywhere_is_refused_not_misread(cut: int) -> None:
 def test_unknown_keys_of_a_later_minor_writer_are_passed_over() -> None:
     tree = json.loads(to_json(MODEL)) | {"later": 1}
     assert cost_model_from_json(json.dumps(tree).encode(), "m.json") == MODEL
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"solution": (1.0,)},
+        {"draws": ()},
+        {"draws": ((1.0,),)},
+        {"norms": (0.0,) * len(MODEL.groups[0].columns)},
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_damage(tmp_path: Path, changed: dict[str, object]) -> None:
+    damaged = replace(MODEL, groups=(replace(MODEL.groups[0], **changed),))  # type: ignore[arg-type]
+    path = tmp_path / "cost-model.json"
+    path.write_text(to_json(damaged), encoding="utf-8")
+    with pytest.raises(BadInputError, match="do not fit together"):
+        read_cost_model(path)

@@ -85,7 +85,7 @@ def test_an_acceptance_at_break_even_is_a_tie() -> None:
 
 
 def test_the_steps_in_use_are_kept_for_a_small_gain() -> None:
-    decided = near(SWEEP, accept_by_position=(0.8, 0.6, 0.45, 0.3, 0.25), current_steps=3).recommendation
+    decided = near(SWEEP, accept_by_position=(0.8, 0.6, 0.45, 0.3, 0.2), current_steps=3).recommendation
     assert decided.action == "no change"
 
 
@@ -203,3 +203,29 @@ def test_a_candidate_is_forecast_alike_whatever_else_is_asked() -> None:
     alone = near(SWEEP, accept_by_position=(0.7, 0.5, 0.3), steps=(3,))
     among = near(SWEEP, accept_by_position=(0.7, 0.5, 0.3))
     assert at(alone, 3).cycle_ms == at(among, 3).cycle_ms
+
+
+def test_only_rows_that_compete_share_the_chance_to_be_best() -> None:
+    rows = tuple(
+        Scenario(row=place, num_steps=steps, batch_size=batch)
+        for place, (steps, batch) in enumerate([(0, 1), (3, 1), (3, 2)])
+    )
+    made = near(SWEEP, accept_length=2.0, at_num_draft_tokens=4, scenarios=rows, anyway=True).candidates
+    assert (made[0].p_best or 0) + (made[1].p_best or 0) == pytest.approx(1)
+    assert made[2].p_best == 1
+
+
+def test_acceptance_by_position_echoes_its_readings() -> None:
+    used = near(SWEEP, accept_by_position=(0.7, 0.5, 0.3)).acceptance
+    assert used.readings["draft"] == pytest.approx(2.5)
+    assert used.readings["conditional"] == pytest.approx(1 + 0.5 + 0.25 + 0.125)
+
+
+def test_a_single_step_count_of_a_tree_owns_the_acceptance() -> None:
+    used = near(SWEEP, accept_length=2.0, steps=(3,), topk=4).acceptance
+    assert used.num_steps == 3
+
+
+def test_a_batch_beside_the_only_one_measured_asks_for_runs_at_it() -> None:
+    with pytest.raises(UndeterminedError, match="only batch 1 was measured; runs at batch 4"):
+        near(SWEEP, accept_length=2.0, at_num_draft_tokens=4, batch_size=4)

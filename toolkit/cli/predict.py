@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
-from toolkit.cli.number_lists import share_list, step_list, whole_list
+from toolkit.cli.number_lists import MOST_STEPS, finite, share_list, step_list, whole_list
 from toolkit.errors import UsageError
+
+_LARGEST = 10_000_000  # beyond any batch or context; a slip of the keyboard is no question
 
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
@@ -37,25 +39,31 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--at-num-draft-tokens", type=int, metavar="D", help="Draft tokens (root included) of the acceptance."
     ),
-    click.option("--batch-size", type=click.IntRange(min=1), help="Running requests."),
-    click.option("--context-tokens", type=click.IntRange(min=0), help="Tokens of context of a request."),
+    click.option("--batch-size", type=click.IntRange(1, _LARGEST), help="Running requests."),
+    click.option(
+        "--context-tokens", type=click.IntRange(0, _LARGEST), help="Tokens of context of a request."
+    ),
     click.option("--tp-size", type=click.IntRange(min=1), help="Choose the fitted group by its TP size."),
     click.option("--engine", help="Choose the fitted group by its engine."),
     click.option("--model-name", help="Choose the fitted group by (a part of) its model's name."),
-    click.option("--current-steps", type=click.IntRange(min=0), help="Step count in use; 0 is off."),
+    click.option("--current-steps", type=click.IntRange(0, MOST_STEPS), help="Step count in use; 0 is off."),
     click.option("--verify-share", type=float, help="Verify's share of the cycle, where you know it."),
     click.option("--steps", callback=step_list, help="Step counts to compare: 0:8 or 1,2,5.  [default: 0:8]"),
-    click.option("--topk", type=click.IntRange(min=1), help="Children per draft step; 1 is a chain."),
+    click.option("--topk", type=click.IntRange(1, 64), help="Children per draft step; 1 is a chain."),
     click.option("--draft-tp", callback=whole_list, help="Draft TP sizes to compare: 1,2,4,8."),
     click.option(
         "--scenarios", type=click.Path(path_type=Path), help="Forecast exactly the rows of this table."
     ),
     click.option(
-        "--allreduce-us", type=click.FloatRange(min=0), help="What if an all-reduce took this long."
+        "--allreduce-us",
+        type=click.FloatRange(min=0),
+        callback=finite,
+        help="What if an all-reduce took this long.",
     ),
     click.option(
         "--allreduce-scale",
         type=click.FloatRange(min=0),
+        callback=finite,
         help="What if all-reduces took this many times as long.",
     ),
     click.option(

@@ -13,11 +13,13 @@ from toolkit.analysis.accept_rate import (
     readings,
 )
 from toolkit.errors import UndeterminedError, UsageError
-from toolkit.forecast.situation import Situation
-from toolkit.model.acceptance_curve import AcceptLengths, Given, accept_lengths
+from toolkit.forecast.situation import Situation, draft_tokens
+from toolkit.model.acceptance_curve import AcceptLengths, Given, accept_lengths, children_per_step
+from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import AcceptanceUsed, Question
 
+_MOST_DRAFT_TOKENS = 128  # the widest published tree has 64
 _NO_READINGS: dict[str, float | None] = {"log": None, "draft": None, "conditional": None}
 
 
@@ -43,7 +45,7 @@ class _Place:
 def acceptance_of(group: GroupModel, question: Question, situation: Situation) -> Acceptance:
     """Return the acceptance of a question, or of the group's own runs when none is given."""
     if question.accept_by_position is not None:
-        return _by_position(question.accept_by_position)
+        return _by_position(group, question)
     if question.accept_length is not None:
         place = _place(group, question, situation)
         return _from_length(group, question.accept_length, place)
@@ -54,15 +56,21 @@ def acceptance_of(group: GroupModel, question: Question, situation: Situation) -
 
 
 def lengths_for(
-    group: GroupModel, acceptance: Acceptance, most_steps: int, topk: int, draws: int, seed: int
+    group: GroupModel, acceptance: Acceptance, at: Setting, draws: int, seed: int
 ) -> AcceptLengths:
-    """Return accept lengths up to `most_steps` for one tree width."""
-    return accept_lengths(group.curve, acceptance.given, most_steps, topk, draws, seed)
+    """Return accept lengths up to the steps of a setting, for its width."""
+    children = children_per_step(at.num_steps, at.num_draft_tokens, at.topk)
+    return accept_lengths(group.curve, acceptance.given, at.num_steps, at.topk, draws, seed, children)
 
 
 def _place(group: GroupModel, question: Question, situation: Situation) -> _Place:
     """Return which setting a length or rate is of: as said, the only step count asked, or as run."""
     width = question.at_num_draft_tokens
+    if width is not None and width > _MOST_DRAFT_TOKENS:
+        raise UsageError(
+            f"--at-num-draft-tokens {width}: no engine verifies more than {_MOST_DRAFT_TOKENS} tokens of a "
+            "request; give the draft tokens of the runs"
+        )
     asked = [steps for steps in situation.steps if steps > 0]
     if width is not None:
         if width < 2:
@@ -74,8 +82,9 @@ def _place(group: GroupModel, question: Question, situation: Situation) -> _Plac
             if setting.num_draft_tokens == width:
                 return _Place(num_steps=setting.num_steps, num_draft_tokens=width, topk=setting.topk)
         return _Place(num_steps=width - 1, num_draft_tokens=width, topk=1)
-    if question.steps is not None and len(asked) == 1 and len(question.steps) == 1 and situation.topk == 1:
-        return _Place(num_steps=asked[0], num_draft_tokens=asked[0] + 1, topk=1)
+    if question.steps is not None and len(asked) == 1 and len(question.steps) == 1:
+        tokens = draft_tokens(group, asked[0], situation.topk)
+        return _Place(num_steps=asked[0], num_draft_tokens=tokens, topk=situation.topk)
     if not group.settings:
         raise UndeterminedError(
             "the fitted runs hold no speculative run, so the draft tokens that the acceptance belongs to are "
@@ -115,15 +124,20 @@ def _checked_length(length: float, place: _Place) -> float:
 
 
 def _source(group: GroupModel) -> str:
-    return "prior" if group.curve is None else "given"
+    """Return where the acceptance of other step counts comes from: measured runs, or public heads."""
+    return "prior" if group.curve is None else "measured"
 
 
 def _from_length(group: GroupModel, length: float, place: _Place) -> Acceptance:
     _checked_length(length, place)
+    return _acceptance(group, length, "length", length, _readings_of_length(group, length, place), place)
+
+
+def _readings_of_length(group: GroupModel, length: float, place: _Place) -> dict[str, float | None]:
+    """Return the readings of the rate that a log would print for this length."""
     convention = _convention(group)
     printed = log_rate(length, place.num_draft_tokens, convention or "correct/proposed")
-    read = _NO_READINGS if printed is None else _readings(printed, place, convention)
-    return _acceptance(group, length, "length", length, read, place)
+    return dict(_NO_READINGS) if printed is None else _readings(min(printed, 1.0), place, convention)
 
 
 def _from_rate(group: GroupModel, question: Question, place: _Place) -> Acceptance:
@@ -158,12 +172,23 @@ def _acceptance(
         num_draft_tokens=place.num_draft_tokens,
         convention=group.rate_convention,
     )
-    shape = Given(accept_length=length, num_steps=place.num_steps, topk=place.topk)
+    shape = Given(
+        accept_length=length,
+        num_steps=place.num_steps,
+        topk=place.topk,
+        children=children_per_step(place.num_steps, place.num_draft_tokens, place.topk),
+    )
     return Acceptance(used=used, given=shape, notes=place.notes)
 
 
-def _by_position(shares: tuple[float, ...]) -> Acceptance:
+def _by_position(group: GroupModel, question: Question) -> Acceptance:
     """Return the acceptance of S_j: the share of cycles that kept draft j, whatever came before."""
+    shares, width = question.accept_by_position or (), question.at_num_draft_tokens
+    if width is not None and len(shares) > width - 1:
+        raise UsageError(
+            f"--accept-by-position has {len(shares)} positions where {width} draft tokens, root included, "
+            f"leave {width - 1}; leave out --at-num-draft-tokens or the last positions"
+        )
     before = 1.0
     for position, share in enumerate(shares, start=1):
         if not 0 <= share <= 1:
@@ -178,14 +203,16 @@ def _by_position(shares: tuple[float, ...]) -> Acceptance:
             )
         before = share
     length = 1 + sum(shares)
+    place = _Place(num_steps=len(shares), num_draft_tokens=len(shares) + 1, topk=1)
     used = AcceptanceUsed(
         given=None,
         kind="by position",
         accept_length=length,
         source="given",
-        readings=dict(_NO_READINGS),
-        num_steps=len(shares),
-        num_draft_tokens=len(shares) + 1,
+        readings=_readings_of_length(group, length, place),
+        num_steps=place.num_steps,
+        num_draft_tokens=place.num_draft_tokens,
+        convention=group.rate_convention,
     )
     return Acceptance(used=used, given=Given(by_position=shares), notes=())
 
@@ -193,15 +220,16 @@ def _by_position(shares: tuple[float, ...]) -> Acceptance:
 def _own(group: GroupModel) -> Acceptance:
     """Return the acceptance of the fitted runs themselves; simulated acceptance is none."""
     if group.curve is not None:
-        shares = [kept / max(group.curve.at_risk[0], 1e-9) for kept in group.curve.kept]
+        steps, length = len(group.curve.kept), _curve_length(group)
+        place = _Place(num_steps=steps, num_draft_tokens=steps + 1, topk=1)
         used = AcceptanceUsed(
             given=None,
             kind=None,
-            accept_length=_curve_length(group),
+            accept_length=length,
             source="measured",
-            readings=dict(_NO_READINGS),
-            num_steps=len(shares),
-            num_draft_tokens=len(shares) + 1,
+            readings=_readings_of_length(group, length, place),
+            num_steps=steps,
+            num_draft_tokens=steps + 1,
             convention=group.rate_convention,
         )
         return Acceptance(used=used, given=None, notes=())

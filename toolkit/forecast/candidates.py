@@ -47,7 +47,7 @@ class Forecaster:
         if self.acceptance is None:
             return None
         count, seed = len(self.fitted.draws), self.fitted.seed
-        return lengths_for(self.group, self.acceptance, at.num_steps, at.topk, count, seed)
+        return lengths_for(self.group, self.acceptance, at, count, seed)
 
 
 def drawn_from(

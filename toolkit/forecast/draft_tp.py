@@ -9,6 +9,7 @@ import numpy as np
 
 from toolkit.forecast.candidates import Drawn, Forecaster, drawn_from
 from toolkit.forecast.flags import draft_tp_limits
+from toolkit.forecast.wording import steps_text
 from toolkit.model.cycle_time import CycleForecast, cycle_at
 from toolkit.model.parts import CycleParts, parts_at
 from toolkit.model.terms import Setting, Vector
@@ -102,11 +103,11 @@ def draft_tp_answer(
     elif shares.high - shares.low > _WIDE:
         why = (
             f"the runs leave the draft anywhere from {shares.low:.0%} to {shares.high:.0%} of a cycle of "
-            f"{at.num_steps} steps, so whether another TP pays cannot be told; "
+            f"{steps_text(at.num_steps)}, so whether another TP pays cannot be told; "
             "a traced run or --verify-share settles it"
         )
     else:
-        why = f"the draft is {shares.high:.0%} of a cycle of {at.num_steps} steps, so {free}"
+        why = f"the draft is {shares.high:.0%} of a cycle of {steps_text(at.num_steps)}, so {free}"
     kept = f"the draft stays at TP{measured}" if measured else "the draft stays where it is"
     if measured != 1 or any(size != 1 for size in wanted):
         why = f"{why}; {kept}: {limits}"

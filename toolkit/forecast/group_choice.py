@@ -36,6 +36,8 @@ def chosen_group(
         left = _named(left, [group.model for group in left], model_name)
     if gpu is not None:
         left = _named(left, [group.gpu for group in left], gpu)
+    if not model.groups:
+        raise UndeterminedError("the model holds no fitted group: write it again with `toolkit model fit`")
     if len(left) == 1:
         return left[0]
     names = "; ".join(group_text(group) for group in (left or model.groups))

@@ -42,6 +42,8 @@ def situation_of(group: GroupModel, question: Question) -> Situation:
         topk = widths.most_common(1)[0][0] if widths else 1
         if len(widths) > 1:
             notes.append(f"topk {topk} taken, that of most fitted cycles; --topk changes it")
+    if topk > 1 and group.engine == "vllm":
+        notes.append(f"vLLM drafts chains only, so no flag sets it to topk {topk}")
     return Situation(
         batch_size=batch,
         context_tokens=context,

@@ -7,8 +7,9 @@ from toolkit.forecast.acceptance import Acceptance
 from toolkit.forecast.candidates import Forecaster
 from toolkit.forecast.situation import padded_batch
 from toolkit.model.collective_costs import is_allreduce, scaled
-from toolkit.model.fitted import Fitted, fitted_of
+from toolkit.model.fitted import Fitted
 from toolkit.model.parts import pinned
+from toolkit.model.recall import fitted_of
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Question

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from toolkit.errors import BadInputError, UsageError
 from toolkit.schema.codec import cost_model_from_json, to_json
-from toolkit.schema.cost import CostModel
+from toolkit.schema.cost import CostModel, GroupModel
 
 
 def read_cost_model(path: Path) -> CostModel:
-    """Return the model in a file; BadInputError if it is none."""
+    """Return the model in a file; BadInputError if it is none or damaged."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -21,7 +21,27 @@ def read_cost_model(path: Path) -> CostModel:
         ) from None
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror}); give a cost-model.json") from None
-    return cost_model_from_json(text, str(path))
+    model = cost_model_from_json(text, str(path))
+    for group in model.groups:
+        if not _fits_together(group):
+            raise BadInputError(
+                f"{path} is damaged (the arrays of {group.engine}, TP{group.tp_size} do not fit together): "
+                "write it again with `toolkit model fit`"
+            )
+    return model
+
+
+def _fits_together(group: GroupModel) -> bool:
+    """Return whether a group's arrays have a number for each of its columns, and its cells are possible."""
+    width = len(group.columns)
+    rows = (group.norms, group.solution, *group.null_space, *group.vertices, *group.draws)
+    return (
+        all(len(row) == width for row in rows)
+        and all(norm > 0 for norm in group.norms)
+        and len(group.draws) > 0
+        and all(cell.padded_batch_size > 0 and cell.num_draft_tokens > 0 for cell in group.cells)
+        and all(cell.cycle_us is None or cell.cycle_us > 0 for cell in group.cells)
+    )
 
 
 def write_cost_model(path: Path, model: CostModel, *, overwrite: bool) -> None:

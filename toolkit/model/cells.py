@@ -54,7 +54,7 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
     if found.cycle_us is not None and not _valid(found.cycle_us):
         return f"its cycle of {found.cycle_us.mean:g} us is not a time"
     graph, stage = _phases(found)
-    steps = tuple(step.median_us for step in found.draft_steps if step.median_us > 0 and not step.is_extend)
+    steps = _steps(found)
     if cycle is None and not graph and not stage and not steps:
         return _why_no_time(found)
     return Cell(

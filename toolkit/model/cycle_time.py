@@ -2,6 +2,7 @@
 
 Draw i of every setting uses the same refit, so differences between settings are paired. Model error
 is log-normal on top (`reach.py`): 2 % inside what was seen, 5 % to twice the steps, 10 % beyond.
+Near measured configurations the forecast is drawn towards them (`residuals.py`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.model.collective_costs import cycle_wire_us
-from toolkit.model.fitted import Fitted, Matrix
-from toolkit.model.reach import FORM_INSIDE, batches_of, reach, tree_share
-from toolkit.model.terms import Setting, Vector, cycle_vector, floor_column
+from toolkit.model.fitted import Fitted
+from toolkit.model.reach import FORM_INSIDE, batches_of, reach
+from toolkit.model.residuals import Pull, no_pull, pull_at
+from toolkit.model.summed_cycle import DETERMINED, host_floor, open_share, summed_cycle
+from toolkit.model.terms import Setting, Vector, cycle_vector
 from toolkit.schema.cost import CollectiveCost
 
-_DETERMINED = 1e-4  # of a forecast along null directions
 _NARROW = 1.02  # an open range narrower than this is as good as a value
 _OPEN = "not determined by the fitted runs"
 _NORMAL_95 = 1.645
@@ -52,7 +54,7 @@ def cycle_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None
     wire = cycle_wire_us(fitted.costs if costs is None else costs, at)
     one_batch = len(batches) == 1 and at.batch_size != batches[0]
     open_ended = at.num_steps > 1 and "draft_forward_us" not in fitted.columns
-    if _open_share(fitted, factors) > _DETERMINED and not len(fitted.vertices):
+    if open_share(fitted, factors) > DETERMINED and not len(fitted.vertices):
         return _nothing(None, (*marks, _OPEN))
     ends = _ends(fitted, factors, wire, at)
     if one_batch:
@@ -75,40 +77,29 @@ def _nothing(lo: float | None, marks: tuple[str, ...]) -> CycleForecast:
 def _ends(fitted: Fitted, factors: Vector, wire: float, at: Setting) -> tuple[float, float]:
     """Return the least and the largest cycle that reproduce the data."""
     points = [fitted.solution]
-    if len(fitted.vertices) and _open_share(fitted, factors) > _DETERMINED:
+    if len(fitted.vertices) and open_share(fitted, factors) > DETERMINED:
         points = list(fitted.vertices)
-    cycles = [_cycle(fitted, factors, wire, at, point[None, :])[0] for point in points]
+    cycles = [summed_cycle(fitted, factors, wire, at, point[None, :])[0] for point in points]
     return float(min(cycles)), float(max(cycles))
-
-
-def _open_share(fitted: Fitted, factors: Vector) -> float:
-    """Return how much of a forecast lies along null directions: 0 is determined, 1 is wholly open."""
-    scaled = factors / fitted.norms
-    length = float(np.linalg.norm(scaled))
-    return float(np.linalg.norm(fitted.null @ scaled)) / length if length else 0.0
-
-
-def _cycle(fitted: Fitted, factors: Vector, wire: float, at: Setting, points: Matrix) -> Vector:
-    """Return the cycle for each row of coefficients: the GPU's sum, or the host's floor if that is longer."""
-    cycles = (points @ factors + wire) * tree_share(fitted.support, at)
-    floor = _floor(fitted, at, points)
-    return np.asarray(cycles if floor is None else np.maximum(cycles, floor))
 
 
 def _closed(
     fitted: Fitted, at: Setting, factors: Vector, wire: float, marks: tuple[str, ...], form: float
 ) -> CycleForecast:
-    if len(fitted.vertices) and _open_share(fitted, factors) > _DETERMINED:
+    if len(fitted.vertices) and open_share(fitted, factors) > DETERMINED:
         # open, but in too narrow a range to matter: the refits of one solution say little of it
         ends = _ends(fitted, factors, wire, at)
         value = float(np.sqrt(ends[0] * ends[1]))
         rng = np.random.default_rng([fitted.seed, 4])
         logs = fitted.noise.speculative_spread * rng.standard_normal(len(fitted.draws))
     else:
-        value = float(_cycle(fitted, factors, wire, at, fitted.solution[None, :])[0])
-        drawn = _cycle(fitted, factors, wire, at, fitted.draws)
+        value = float(summed_cycle(fitted, factors, wire, at, fitted.solution[None, :])[0])
+        drawn = summed_cycle(fitted, factors, wire, at, fitted.draws)
         logs = np.log(np.maximum(drawn, 1e-9) / value)
-    expected, new_run = _with_errors(fitted, at, value, logs, form)
+    pull = pull_at(fitted, at)
+    spread = _spread(fitted, at, value)
+    value *= float(np.exp(pull.shift))
+    expected, new_run = _with_errors(fitted, at, value, logs + pull.moves, form, spread, pull)
     lo, hi = np.quantile(new_run, [0.05, 0.95])
     return CycleForecast(
         value=value,
@@ -136,15 +127,17 @@ def _open(
     if len(fitted.vertices) > 1:
         rng = np.random.default_rng([fitted.seed, 1])
         mix = rng.dirichlet(np.full(len(fitted.vertices), _MIX), size=count)
-        cycles = _cycle(fitted, factors, wire, at, mix @ fitted.vertices)
+        cycles = summed_cycle(fitted, factors, wire, at, mix @ fitted.vertices)
         place = np.clip((cycles - cycles.min()) / max(float(np.ptp(cycles)), 1e-9), 0.0, 1.0)
     else:
         place = np.random.default_rng([fitted.seed, 1]).random(count)
     inside = np.log(ends[0]) + place * np.log(ends[1] / ends[0])
-    expected, new_run = _with_errors(fitted, at, value, inside - np.log(value), form)
+    spread = _spread(fitted, at, value)
+    nothing = no_pull(count)
+    expected, new_run = _with_errors(fitted, at, value, inside - np.log(value), form, spread, nothing)
     # between plain decoding and the steps seen the range itself holds every shape the cycle can have
     bracketed = at.num_steps < max(fitted.support.steps, default=0) and len(fitted.support.plain_batches)
-    error = np.hypot(FORM_INSIDE if bracketed else form, _spread(fitted, at, value))
+    error = np.hypot(FORM_INSIDE if bracketed else form, spread)
     edge = np.exp(_NORMAL_95 * _scale(fitted, at) * error)
     return CycleForecast(
         value=value,
@@ -158,16 +151,22 @@ def _open(
 
 
 def _with_errors(
-    fitted: Fitted, at: Setting, value: float, logs: Vector, form: float
+    fitted: Fitted, at: Setting, value: float, logs: Vector, form: float, spread: float, pull: Pull
 ) -> tuple[Vector, Vector]:
-    """Return draws of the mean cycle, and of a new run's, which differs by the run spread as well."""
+    """Return draws of the mean cycle, and of a new run's, which differs by the run spread as well.
+
+    Where residuals near the setting are known they take their share of the model error, of the
+    misfit in the spread and of the widening for configurations never seen.
+    """
     key = [fitted.seed, 2, at.num_steps, at.num_draft_tokens, at.topk, at.batch_size, at.context_tokens or 0]
     errors = np.random.default_rng(key).standard_normal((2, len(logs)))
-    scale = _scale(fitted, at)
-    expected = scale * (logs + form * errors[0])
+    unknown = 1 - pull.known
+    scale = 1 + (_scale(fitted, at) - 1) * unknown
+    spread = float(np.sqrt(unknown * spread**2 + pull.known * _run_spread(fitted, at) ** 2))
+    expected = scale * (logs + max(form, pull.tau) * np.sqrt(unknown) * errors[0])
     return (
         np.asarray(value * np.exp(expected)),
-        np.asarray(value * np.exp(expected + scale * _spread(fitted, at, value) * errors[1])),
+        np.asarray(value * np.exp(expected + scale * spread * errors[1])),
     )
 
 
@@ -179,15 +178,14 @@ def _spread(fitted: Fitted, at: Setting, value: float) -> float:
     """Return by how much a new run differs: a host-bound cycle by what host-bound cycles did."""
     if at.num_steps == 0:
         return fitted.noise.plain_spread
-    floor = _floor(fitted, at, fitted.solution[None, :])
+    floor = host_floor(fitted, at, fitted.solution[None, :])
     if floor is not None and value <= float(floor[0]) * (1 + 1e-9):
         return fitted.noise.floor_spread
     return fitted.noise.speculative_spread
 
 
-def _floor(fitted: Fitted, at: Setting, points: Matrix) -> Vector | None:
-    """Return the host's floor in each row of coefficients, None where there is none."""
-    name = floor_column(at)
-    if name is None or name not in fitted.columns:
-        return None
-    return np.asarray(points.take(fitted.columns.index(name), axis=1))
+def _run_spread(fitted: Fitted, at: Setting) -> float:
+    """Return by how much runs of one configuration differed."""
+    noise = fitted.noise
+    own = noise.plain_run_spread if at.num_steps == 0 else noise.speculative_run_spread
+    return noise.run_spread if own is None else own

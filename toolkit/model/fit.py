@@ -13,7 +13,7 @@ from toolkit.model.cell import Cell, GroupKey
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.design import next_runs
-from toolkit.model.fit_cells import FitDetail, fit_cells
+from toolkit.model.fit_cells import FitDetail, fit_cells, own_wire_us
 from toolkit.model.fit_warnings import fit_warnings
 from toolkit.model.grouping import group_text, grouped, screened
 from toolkit.model.holdout import holdout
@@ -113,6 +113,8 @@ def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
                 host_bound=floor,
                 fitted_us=forecast.value if forecast.determined else None,
                 accept_length=cell.acceptance.accept_length if cell.acceptance else None,
+                overlap=cell.overlap,
+                wire_us=own_wire_us(cell, detail.fitted.costs),
             )
         )
     return tuple(made)

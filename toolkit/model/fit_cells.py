@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.model.cell import Cell
-from toolkit.model.collective_costs import collective_costs
+from toolkit.model.collective_costs import collective_costs, costs_of_cell, cycle_wire_us
 from toolkit.model.columns import PER_REQUEST, columns_of
 from toolkit.model.feasible import vertices
 from toolkit.model.fitted import Fitted, support_of
 from toolkit.model.host_bound import highest_floor_us, host_bound_flags
 from toolkit.model.identify import null_space
-from toolkit.model.row_errors import between, row_errors
-from toolkit.model.rows import Family, Row, rows_of
+from toolkit.model.residuals import with_residuals
+from toolkit.model.row_errors import RowErrors, between, row_errors
+from toolkit.model.rows import Family, Row, rows_of, setting_of
 from toolkit.model.solve import Design, Matrix, design_of, refits, solve
 from toolkit.model.spread import RunSpreads, run_spreads
 from toolkit.schema.cost import CollectiveCost, Noise
@@ -72,19 +73,34 @@ def fit_cells(
         ),
         draws=_below(refits(design, rows, errors.widened, draws, seed), columns, highest),
         costs=tuple(costs),
-        noise=Noise(
-            run_spread=max(runs[row.family].spread for row in rows),
-            replicate_dof=runs["plain"].dof + runs["speculative"].dof,
-            plain_spread=errors.spreads["plain"],
-            speculative_spread=errors.spreads["speculative"],
-            floor_spread=errors.spreads["floor"],
-        ),
+        noise=_noise(rows, errors, runs),
         support=support_of(cells),
         seed=seed,
     )
+    measured = [
+        (setting_of(cell), cell.cycle.us, own_wire_us(cell, fitted.costs)) for cell in cells if cell.cycle
+    ]
+    fitted = with_residuals(fitted, measured)
     return FitDetail(
         fitted=fitted, cells=tuple(cells), host_bound=tuple(flags), rows=tuple(rows), design=design, runs=runs
     )
+
+
+def _noise(rows: Sequence[Row], errors: RowErrors, runs: RunSpreads) -> Noise:
+    return Noise(
+        run_spread=max(runs[row.family].spread for row in rows),
+        replicate_dof=runs["plain"].dof + runs["speculative"].dof,
+        plain_spread=errors.spreads["plain"],
+        speculative_spread=errors.spreads["speculative"],
+        floor_spread=errors.spreads["floor"],
+        plain_run_spread=runs["plain"].spread,
+        speculative_run_spread=runs["speculative"].spread,
+    )
+
+
+def own_wire_us(cell: Cell, pooled: Sequence[CollectiveCost]) -> float:
+    """Return the wire time in a cell's cycle in us, by its own trace where it has one."""
+    return cycle_wire_us(costs_of_cell(cell, pooled), setting_of(cell))
 
 
 def _below(points: Matrix, columns: Sequence[str], highest_us: float) -> Matrix:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.model.cell import Cell
-from toolkit.model.terms import Vector
-from toolkit.schema.cost import CollectiveCost, FittedCell, GroupModel, Noise
+from toolkit.model.terms import Setting, Vector
+from toolkit.schema.cost import CollectiveCost, FittedCell, Noise
 
 Matrix = NDArray[np.float64]
 
@@ -24,6 +24,23 @@ class Support:
     steps: tuple[int, ...]
     topks: tuple[int, ...]
     contexts: tuple[tuple[int, int], ...]  # (batch, context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residuals:
+    """Log of measured over fitted cycle of one family's cells, shape (cells,); see `residuals.py`.
+
+    `at_floor`: the host's floor sets the fitted cycle. `moves`, shape (cells, draws), is how each refit
+    and a new run change them. `tau` is the standard deviation of the fit's own error, `sigma` that
+    between runs, both relative.
+    """
+
+    settings: tuple[Setting, ...]
+    at_floor: tuple[bool, ...]
+    logs: Vector
+    moves: Matrix
+    tau: float
+    sigma: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,24 +58,8 @@ class Fitted:
     noise: Noise
     support: Support
     seed: int
-
-
-def fitted_of(group: GroupModel, seed: int) -> Fitted:
-    """Return the arrays of a group that was read from a file."""
-    width = len(group.columns)
-    return Fitted(
-        engine=group.engine,
-        columns=group.columns,
-        norms=np.array(group.norms),
-        solution=np.array(group.solution),
-        null=np.array(group.null_space).reshape(-1, width),
-        vertices=np.array(group.vertices).reshape(-1, width),
-        draws=np.array(group.draws).reshape(-1, width),
-        costs=group.collectives,
-        noise=group.noise,
-        support=support_of(group.cells),
-        seed=seed,
-    )
+    plain_residuals: Residuals | None = None
+    speculative_residuals: Residuals | None = None
 
 
 def support_of(cells: Iterable[Cell] | Iterable[FittedCell]) -> Support:

@@ -47,25 +47,29 @@ def _without_eager(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
 
 
 def _without_impossible(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
-    plain: dict[tuple[int, int | None], list[float]] = {}
-    for cell in cells:
-        if cell.num_steps == 0 and cell.cycle:
-            plain.setdefault((cell.padded_batch_size, cell.design_key[4]), []).append(cell.cycle.us)
+    """Leave out cycles shorter than a plain step: of their own run or table's sweep if it has one."""
     kept: list[Cell] = []
     warnings: list[str] = []
     for cell in cells:
-        steps = plain.get((cell.padded_batch_size, cell.design_key[4]))
-        if (
-            cell.num_steps > 0
-            and cell.cycle
-            and steps
-            and cell.cycle.us < _LEAST_SHARE_OF_PLAIN * median(steps)
-        ):
+        step = _plain_step_us(cells, cell) if cell.num_steps > 0 and cell.cycle else None
+        if cell.cycle and step and cell.cycle.us < _LEAST_SHARE_OF_PLAIN * step:
             warnings.append(
                 f"{cell.run}: {cell.setting_text} left out of the fit: its cycle of "
                 f"{ms_from_us(cell.cycle.us):.2f} ms is shorter than a plain step of "
-                f"{ms_from_us(median(steps)):.2f} ms, which every cycle contains, so one of the two is wrong"
+                f"{ms_from_us(step):.2f} ms, which every cycle contains, so one of the two is wrong"
             )
         else:
             kept.append(cell)
     return kept, warnings
+
+
+def _plain_step_us(cells: list[Cell], like: Cell) -> float | None:
+    """Return the median plain step at the batch and context of a cell, None where there is none."""
+    place = (like.padded_batch_size, like.design_key[4])
+    same = [
+        cell
+        for cell in cells
+        if cell.num_steps == 0 and cell.cycle and (cell.padded_batch_size, cell.design_key[4]) == place
+    ]
+    steps = [cell for cell in same if cell.run == like.run] or same
+    return median(cell.cycle.us for cell in steps if cell.cycle) if steps else None

@@ -46,7 +46,8 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
     picked = list(keys)[:: max(1, ceil(len(keys) / _MOST_FOLDS))]
     folds = [fold for key in picked if (fold := _fold(detail, keys, key)) is not None]
     if not folds:
-        note = f"{len(keys)} configurations: none can be left out and still be predicted from the others"
+        count = f"{len(keys)} configuration{'s' if len(keys) != 1 else ''}"
+        note = f"{count}: none can be left out and still be predicted from the others"
         return HoldOut(note=note), {"plain": 1.0, "speculative": 1.0}
     errors = [abs(fold.error) for fold in folds]
     null = [fold for fold in folds if fold.null_error is not None]

@@ -18,7 +18,7 @@ _CYCLES_OF_A_TABLE = 100  # what a published number is taken to rest on
 
 
 def pooled_curve(cells: Sequence[Cell]) -> AcceptanceCurve | None:
-    """Return hazard counts pooled over chains with real acceptance; None when there is none.
+    """Return hazard counts pooled over chains whose acceptance is not simulated; None without any.
 
     Simulated acceptance says nothing of a draft and never enters. A run of K steps says nothing of
     position K+1: its cycles are not at risk there.
@@ -26,7 +26,7 @@ def pooled_curve(cells: Sequence[Cell]) -> AcceptanceCurve | None:
     used = [
         cell
         for cell in cells
-        if cell.acceptance_kind == "real"
+        if cell.acceptance_kind != "simulated"
         and cell.topk == 1
         and cell.acceptance is not None
         and cell.acceptance.accept_by_position

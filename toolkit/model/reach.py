@@ -11,6 +11,7 @@ FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.05, 0.10
 # cost bends in the batch (experts fill up, then arithmetic bounds): on public tables a line through two
 # batch sizes errs by about these shares for each doubling away from the nearest of them
 _PER_DOUBLING_INSIDE, _PER_DOUBLING_OUTSIDE = 0.08, 0.12
+_PER_CONTEXT_DOUBLING = 0.05  # attention kernels split long contexts otherwise than short ones
 _TREE_SHARE = 1.04
 _CONTEXT_FREE = 2.0
 
@@ -58,7 +59,9 @@ def _context(support: Support, at: Setting) -> Reach:
     ] or [context for _, context in support.contexts]
     if min(seen) / _CONTEXT_FREE <= at.context_tokens <= max(seen) * _CONTEXT_FREE:
         return "", FORM_INSIDE
-    return f"context {at.context_tokens} outside {min(seen)} to {max(seen)}", FORM_FAR
+    doublings = min(abs(log2(at.context_tokens / context)) for context in seen)
+    form = max(FORM_FAR, _PER_CONTEXT_DOUBLING * doublings)
+    return f"context {at.context_tokens} outside {min(seen)} to {max(seen)}", form
 
 
 def tree_share(support: Support, at: Setting) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, replace
 
 from toolkit.errors import UndeterminedError, UsageError
@@ -27,6 +27,7 @@ from toolkit.schema.forecast import (
     Recommendation,
 )
 
+_OTHER_BATCH = "only batch"  # how `cycle_at` marks a batch that a single other one cannot tell of
 _NO_ACCEPTANCE = AcceptanceUsed(
     given=None,
     kind=None,
@@ -115,16 +116,23 @@ def _placed(
 
 def _undetermined(group: GroupModel, drawn: Sequence[Drawn]) -> UndeterminedError:
     pairs = group.identifiability.confounded
-    if pairs:
+    batch = drawn[0].candidate.batch_size
+    other = next((text for one in drawn for text in one.candidate.extrapolated if _OTHER_BATCH in text), None)
+    if other:
+        why = other
+    elif pairs:
         why = f"{pairs[0][0]} and {pairs[0][1]} cannot be told apart"
     else:
         why = next((text for one in drawn for text in one.candidate.extrapolated[:1]), "too few runs")
     run = next(iter(group.next_runs), None)
-    settle = "add runs" if run is None else _settling(run)
+    if other:
+        settle = f"runs at batch {batch} would settle it"
+    else:
+        settle = "add runs" if run is None else _settling(run)
     return UndeterminedError(
         f"the runs of {group_text(group)} do not determine "
         f"{step_list_text([one.candidate.num_steps for one in drawn])} at batch "
-        f"{drawn[0].candidate.batch_size}: {why}; {settle} (--anyway shows the range)"
+        f"{batch}: {why}; {settle} (--anyway shows the range)"
     )
 
 
@@ -181,25 +189,40 @@ def _inputs(group: GroupModel, situation: Situation, question: Question) -> dict
     }
 
 
+def _chances(drawn: Sequence[Drawn], places: Sequence[Hashable]) -> list[float | None]:
+    """Return for each row how often it is the fastest of those at its place."""
+    chances: list[float | None] = [None] * len(drawn)
+    for place in dict.fromkeys(places):
+        rows = [index for index, other in enumerate(places) if other == place]
+        for index, chance in zip(rows, with_p_best([drawn[index] for index in rows]), strict=True):
+            chances[index] = chance
+    return chances
+
+
 def _scenarios(model: CostModel, question: Question) -> Forecast:
     """Return exactly the rows asked for, in order; without acceptance their cycles alone."""
     if not question.scenarios:
         raise UsageError("--scenarios holds no row; give rows with num_steps")
     drawn, used, plain, notes, group = scenario_candidates(model, question)
+    places = [
+        (row.engine, row.model, row.gpu, row.tp_size, one.candidate.batch_size, one.candidate.context_tokens)
+        for row, one in zip(question.scenarios, drawn, strict=True)
+    ]
     candidates = tuple(
         replace(one.candidate, p_best=chance, row=row.row)
-        for one, chance, row in zip(drawn, with_p_best(drawn), question.scenarios, strict=True)
+        for one, chance, row in zip(drawn, _chances(drawn, places), question.scenarios, strict=True)
     )
     if not question.anyway and not any(one.candidate.determined for one in drawn):
         raise _undetermined(group, drawn)
-    same = len({(one.candidate.batch_size, one.candidate.context_tokens) for one in drawn}) == 1
-    if same:
+    if len(set(places)) == 1:
         decided = recommend(
             [*drawn, plain], group, current_steps=question.current_steps, anyway=question.anyway
         )
     else:
         decided = recommend([], group, current_steps=None, anyway=False)
-        decided = replace(decided, why="the rows are of several batches or contexts, so they do not compete")
+        decided = replace(
+            decided, why="the rows are of several servers, batches or contexts, so they do not compete"
+        )
     if decided.candidate is not None and decided.candidate >= len(candidates):
         decided = replace(decided, candidate=None)
     situation = situation_of(group, question)

@@ -70,8 +70,8 @@ def _acceptance(used: AcceptanceUsed) -> str:
         text += f"; read otherwise: {others}" if others else ""
     shape = {
         "prior": "other steps by the prior of public heads",
-        "given": "other steps by the curve given",
-        "measured": "as measured",
+        "given": "steps beyond it by the prior of public heads",
+        "measured": "as measured" if used.given is None else "other steps by the measured curve, moved to it",
     }
     return f"{text}; {shape.get(used.source or '', '')}."
 

@@ -81,6 +81,8 @@ class FittedCell:
     host_bound: bool
     fitted_us: float | None
     accept_length: float | None = None
+    overlap: bool = True  # host work hidden behind the GPU's
+    wire_us: float | None = None  # collectives in its cycle, by its own trace; None: as the group's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,8 @@ class Noise:
     floor_spread: float
     plain_scale: float = 1.0
     speculative_scale: float = 1.0
+    plain_run_spread: float | None = None  # None, in older files: `run_spread`
+    speculative_run_spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,141 @@
+"""Forecasts drawn towards what was measured: the fit's residuals, shrunk (empirical Bayes, kriging).
+
+log measured = log fit + m + e. The fit's own error m is normal with deviation tau, alike at settings
+that are alike (`_alike`); e is a run's, with the run spread sigma. Given the residuals r of all cells,
+m at a setting is expected to be k' (tau^2 R + sigma^2 I)^-1 r, k and R being tau^2 and likenesses. At a
+configuration measured n times and alone this is r times tau^2 / (tau^2 + sigma^2 / n). tau comes from
+the residuals themselves. A configuration that is held out is not among the cells, so it never helps
+to predict itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log2
+
+import numpy as np
+
+from toolkit.model.collective_costs import cycle_wire_us
+from toolkit.model.fitted import Fitted, Residuals
+from toolkit.model.reach import FORM_INSIDE
+from toolkit.model.summed_cycle import DETERMINED, host_floor, open_share, summed_cycle
+from toolkit.model.terms import Setting, Vector, cycle_vector
+
+# distances at which likeness falls to 1/e; residuals of recorded sweeps agree along steps, less over batches
+_STEPS, _BATCH_DOUBLINGS, _CONTEXT_DOUBLINGS = 4.0, 1.0, 2.0
+_LARGEST_TAU = 0.3
+_NOT_ALIKE = 1e-3  # below this likeness a cell is left aside
+# of sigma: terms free enough to meet every cell leave no residual, which tells nothing of other settings
+_MET = 0.1
+
+
+# a setting, its cycle in us, and the wire time in it where its run had collectives of its own
+Measured = tuple[Setting, float, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """What the residuals say of one setting: log shift, its change with each refit, and how much is known.
+
+    `known` is the share of the model error's variance that is gone: 0 where nothing near was measured.
+    """
+
+    shift: float
+    moves: Vector
+    known: float
+    tau: float
+
+
+def no_pull(draws: int, tau: float = 0.0) -> Pull:
+    """Return that nothing is known of a setting beside the fit."""
+    return Pull(shift=0.0, moves=np.zeros(draws), known=0.0, tau=tau)
+
+
+def with_residuals(fitted: Fitted, measured: Sequence[Measured]) -> Fitted:
+    """Return the fit with the residuals of its measured cycles."""
+    return replace(
+        fitted,
+        plain_residuals=_residuals(fitted, measured, plain=True),
+        speculative_residuals=_residuals(fitted, measured, plain=False),
+    )
+
+
+def _residuals(fitted: Fitted, measured: Sequence[Measured], *, plain: bool) -> Residuals | None:
+    """Return the residuals of plain decoding or of speculation; None without any that is determined."""
+    settings, at_floor, logs, moves = [], [], [], []
+    for at, us, own_wire in measured:
+        factors = cycle_vector(fitted.columns, at)
+        if (at.num_steps == 0) != plain or open_share(fitted, factors) > DETERMINED:
+            continue
+        wire = cycle_wire_us(fitted.costs, at) if own_wire is None else own_wire
+        value = float(summed_cycle(fitted, factors, wire, at, fitted.solution[None, :])[0])
+        drawn = summed_cycle(fitted, factors, wire, at, fitted.draws)
+        settings.append(at)
+        at_floor.append(_at_floor(fitted, at, value))
+        logs.append(np.log(us / value))
+        moves.append(np.log(np.maximum(drawn, 1e-9) / value))
+    if not settings:
+        return None
+    noise = fitted.noise
+    sigma = noise.plain_run_spread if plain else noise.speculative_run_spread
+    sigma = noise.run_spread if sigma is None else sigma
+    squares = float(np.mean(np.square(logs))) - sigma**2
+    fresh = np.random.default_rng([fitted.seed, 5, int(plain)]).standard_normal(np.shape(moves))
+    return Residuals(
+        settings=tuple(settings),
+        at_floor=tuple(at_floor),
+        logs=np.array(logs),
+        moves=sigma * fresh - np.array(moves),
+        tau=float(np.sqrt(np.clip(squares, FORM_INSIDE**2, _LARGEST_TAU**2))),
+        sigma=sigma,
+    )
+
+
+def pull_at(fitted: Fitted, at: Setting) -> Pull:
+    """Return what the residuals near a setting say of it."""
+    residuals = fitted.plain_residuals if at.num_steps == 0 else fitted.speculative_residuals
+    if residuals is None:
+        return no_pull(len(fitted.draws))
+    factors, wire = cycle_vector(fitted.columns, at), cycle_wire_us(fitted.costs, at)
+    here = _at_floor(fitted, at, float(summed_cycle(fitted, factors, wire, at, fitted.solution[None, :])[0]))
+    places = list(zip(residuals.settings, residuals.at_floor, strict=True))
+    likeness = np.array([_alike((at, here), other) for other in places])
+    met = float(np.sqrt(np.mean(residuals.logs**2))) < _MET * residuals.sigma
+    near = np.flatnonzero(likeness > (1 - _NOT_ALIKE if met else _NOT_ALIKE))
+    if not len(near):
+        return no_pull(len(fitted.draws), residuals.tau)
+    among = [places[index] for index in near]
+    between = np.array([[_alike(one, other) for other in among] for one in among])
+    variance = residuals.tau**2
+    weights = np.linalg.solve(
+        variance * between + residuals.sigma**2 * np.eye(len(near)), variance * likeness[near]
+    )
+    return Pull(
+        shift=float(weights @ residuals.logs[near]),
+        moves=np.asarray(weights @ residuals.moves[near]),
+        known=float(np.clip(weights @ likeness[near], 0.0, 1.0)),
+        tau=residuals.tau,
+    )
+
+
+_Place = tuple[Setting, bool]  # a setting, and whether the host's floor sets its cycle
+
+
+def _alike(one: _Place, other: _Place) -> float:
+    """Return how alike the fit's errors at two settings are, 0 to 1."""
+    (at, floor), (seen, seen_floor) = one, other
+    if (at.overlap, at.topk) != (seen.overlap, seen.topk):
+        return 0.0
+    distance = abs(log2(at.batch_size / seen.batch_size)) / _BATCH_DOUBLINGS
+    if at.context_tokens and seen.context_tokens:
+        distance += abs(log2(at.context_tokens / seen.context_tokens)) / _CONTEXT_DOUBLINGS
+    if not (floor and seen_floor):  # a floor is as wrong at any step count
+        distance += abs(at.num_steps - seen.num_steps) / _STEPS
+        distance += abs(log2(at.num_draft_tokens / seen.num_draft_tokens)) if at.topk > 1 else 0.0
+    return float(np.exp(-distance))
+
+
+def _at_floor(fitted: Fitted, at: Setting, value_us: float) -> bool:
+    floor = host_floor(fitted, at, fitted.solution[None, :])
+    return floor is not None and value_us <= float(floor[0]) * (1 + 1e-9)
