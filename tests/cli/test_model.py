@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +68,8 @@ def test_fit_tables_are_80_columns_wide_and_plain(toolkit_command: CommandLine, 
     done = toolkit_command("model", "fit", table)
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\x1b" not in done.stdout
-    assert "undetermined" in done.stdout
+    assert "open: the runs do not determine it alone." in done.stdout
+    assert re.search(r"draft_forward_us +open +- cycle in table\n", done.stdout)
 
 
 def test_fit_of_a_table_without_cycles_says_what_is_missing(
@@ -92,7 +94,21 @@ def test_check_compares_with_runs_the_fit_never_saw(
     (cell,) = json.loads(done.stdout)["configurations"]
     assert cell["predicted_ms"] == pytest.approx(15, rel=1e-3)
     assert cell["inside"]
-    assert max(map(len, toolkit_command("model", "check", "m.json", new).stdout.splitlines())) <= 80
+
+
+def test_the_table_of_a_check_is_whole_at_80_columns(
+    toolkit_command: CommandLine, table: Path, tmp_path: Path
+) -> None:
+    toolkit_command("model", "fit", table, "-o", "m.json")
+    new = tmp_path / "a-run-with-a-name-that-is-longer-than-any-column-of-a-table-can-be.csv"
+    new.write_text(HEADER + "SGLang,H200,m,1,4,1,5,1,2.5,,15\n")
+    shown = toolkit_command("model", "check", "m.json", new).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    head, _, row = shown.splitlines()[1:4]
+    assert head.split() == ["run", "steps", "batch", "cycle", "ms", "predicted", "90", "%", "off", "inside"]
+    assert row.split()[0].startswith("…") and row.split()[0].endswith("-can-be")
+    assert row.split()[1:5] == ["4", "1", "15.00", "15.00"]
+    assert row.split()[6:] == ["-0.0%", "yes"] or row.split()[6:] == ["+0.0%", "yes"]
 
 
 def test_check_against_another_group_is_not_determined(
@@ -116,6 +132,7 @@ def test_the_recorded_runs_fit_into_two_groups(
     assert [group["tp_size"] for group in groups] == [1, 2]
     terms = {term["name"]: term for term in groups[1]["terms"]}
     assert terms["allreduce_us"]["value"] == pytest.approx(2.3, abs=0.3)
+    assert terms["allreduce_us"]["se"] is None
     assert terms["host_cycle_us"]["identified"]
     verify = {term["name"]: term["value"] for term in groups[0]["terms"]}["verify_us"]
     assert 5000 < verify < 6500

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.model.made_runs import (
@@ -16,6 +18,7 @@ from tests.model.made_runs import (
     sweep,
 )
 from toolkit.errors import UndeterminedError
+from toolkit.model.after_run import one_step, unseen
 from toolkit.model.cycle_time import CycleForecast, cycle_at
 from toolkit.model.fit import fit_cost_model
 from toolkit.model.recall import fitted_of
@@ -109,7 +112,90 @@ def test_one_step_count_leaves_a_range_between_plain_decoding_and_itself() -> No
 def test_the_next_run_of_one_step_count_is_a_short_chain() -> None:
     runs = fit(founding_case()).groups[0].next_runs
     assert runs[0].num_steps in (1, 2)
-    assert "draft_forward_us" in runs[0].why
+
+
+def test_a_next_run_promises_a_sum_where_it_leaves_its_terms_open() -> None:
+    why = fit(founding_case()).groups[0].next_runs[0].why
+    assert why.startswith("tells what one more step costs, not how draft_forward_us and verify_token_us")
+    plain = fit(sweep((5, 14_000.0))).groups[0].next_runs[0]
+    assert plain.num_steps == 0 and plain.why.startswith("determines decode_us")
+
+
+def test_a_run_at_a_second_batch_tells_a_draft_forward_from_a_verified_token() -> None:
+    left = unseen(fitted_of(fit(sweep((1, 10_000.0), (5, 14_000.0))).groups[0], 0))
+    same, other = (
+        Setting(num_steps=3, num_draft_tokens=4, topk=1, batch_size=batch, context_tokens=None)
+        for batch in (1, 8)
+    )
+    assert left.holds_term("draft_forward_us") and left.after(same).holds_term("draft_forward_us")
+    assert not left.after(other).holds_term("draft_forward_us")
+    assert not left.holds(one_step(left.columns, same)) and left.holds(one_step(left.columns, other))
+
+
+def test_a_fact_that_the_data_contradicts_is_left_out_alone() -> None:
+    """Verify takes less than a plain step at batch 1, where both were timed; at batch 8 nothing says so."""
+
+    def lowest(verify_us: float) -> float:
+        made = inspection(
+            run("b1", configuration(0, 10_100.0, ranks=ranks(decode=10_000.0))),
+            run("b8", configuration(0, 10_100.0, batch_size=8, ranks=ranks(decode=10_000.0))),
+            run("short", configuration(1, None, ranks=ranks(verify=verify_us))),
+            run("long", configuration(5, 27_000.0, batch_size=8)),
+        )
+        return cycle(fit(made), 1, batch=8).lo or 0.0
+
+    assert lowest(10_500.0) > 9_500
+    assert lowest(8_000.0) > 9_500
+
+
+def test_terms_left_open_are_not_those_that_are_near_zero() -> None:
+    told = fit(sweep((1, 10_000.0), (5, 14_000.0)))
+    assert term(told, "draft_forward_us").left_open
+    flat = inspection(
+        *(
+            run(f"b{b}r{i}", configuration(0, us, batch_size=b))
+            for b in (1, 8)
+            for i, us in enumerate((5000.0, 5200.0))
+        )
+    )
+    near = term(fit(flat), "decode_sequence_us")
+    assert near.value is None and not near.identified and not near.left_open
+    assert "not told from 0" in near.source
+
+
+def test_settings_that_no_term_tells_apart_are_named_once() -> None:
+    def made(name: str, kernel: str, version: str) -> Inspection:
+        reduced = replace(allreduce("verify", 65, 5.0), algorithm=kernel)
+        one = configuration(3, 6000.0, collectives=(reduced,))
+        return inspection(run(name, one, tp_size=2, engine_version=version))
+
+    mixed = fit(together(made("a", "nccl_ring_ll", "0.5.9"), made("b", "one_shot_push", "0.5.9")))
+    (text,) = [text for text in mixed.groups[0].warnings if "fitted together" in text]
+    assert "nccl_ring_ll in a, one_shot_push in b" in text
+    assert "version" not in text
+    alike = fit(together(made("a", "one_shot_push", "0.5.9"), made("b", "one_shot_push", "0.5.9")))
+    assert not [text for text in alike.groups[0].warnings if "fitted together" in text]
+    versions = fit(together(made("a", "one_shot_push", "0.5.9"), made("b", "one_shot_push", "0.5.15")))
+    assert any("engine versions: 0.5.15 in b, 0.5.9 in a" in text for text in versions.groups[0].warnings)
+
+
+def test_coverage_is_of_intervals_that_the_other_configurations_widened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of ten settings is far off: it widens the intervals of the others and not its own."""
+    made = inspection(
+        *(
+            run(f"b{batch}", configuration(0, 5000.0 + 2 * batch + 1500.0 * (batch == 32), batch_size=batch))
+            for batch in (2**power for power in range(10))
+        )
+    )
+    group = fit(made).groups[0]
+    monkeypatch.setattr("toolkit.model.holdout._MOST_STRETCH", 1.0)
+    narrow = fit(made).groups[0]
+    assert group.noise.plain_scale > 1 == narrow.noise.plain_scale
+    assert group.holdout.covered90 is not None and narrow.holdout.covered90 is not None
+    assert narrow.holdout.covered90 <= group.holdout.covered90 < 1
+    assert (group.holdout.median_width or 0) > 1.2 * (narrow.holdout.median_width or 0)
 
 
 def test_runs_of_different_parallel_sizes_are_fitted_apart() -> None:

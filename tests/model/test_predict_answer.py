@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.model.made_runs import (
@@ -17,6 +19,7 @@ from tests.model.made_runs import (
 from toolkit.errors import UndeterminedError, UsageError
 from toolkit.model.fit import fit_cost_model
 from toolkit.recommend.answer import predict
+from toolkit.report.forecast_text import forecast_text
 from toolkit.schema.cost import CostModel
 from toolkit.schema.forecast import Candidate, Forecast, Question, Scenario
 
@@ -59,6 +62,68 @@ def test_asking_only_for_what_is_open_names_what_would_settle_it() -> None:
     with pytest.raises(UndeterminedError, match=r"draft_forward_us and verify_token_us.*run with 1 step"):
         near(FOUNDING, accept_rate=0.36, steps=(2, 3))
     assert len(near(FOUNDING, accept_rate=0.36, steps=(2, 3), anyway=True).candidates) >= 2
+
+
+def test_a_single_step_count_that_was_not_run_warns_whose_acceptance_it_takes() -> None:
+    two = near(FOUNDING, accept_rate=0.36, steps=(2,), anyway=True)
+    assert two.acceptance.accept_length == pytest.approx(1.08)
+    assert any("--at-num-draft-tokens 6" in text and "3 draft tokens" in text for text in two.warnings)
+    for asked in ({"steps": (5,)}, {"steps": (2,), "at_num_draft_tokens": 6}, {}):
+        said = near(FOUNDING, accept_rate=0.36, anyway=True, **asked).warnings
+        assert not [text for text in said if "the only step count" in text]
+
+
+def test_sentences_about_open_step_counts_give_ranges() -> None:
+    loses = near(FOUNDING, accept_rate=0.36, steps=(2,), anyway=True).recommendation
+    assert loses.action == "turn speculation off"
+    assert re.search(r"between 3\d\.\d and 6\d\.\d against 90\.0 tok/s", loses.why)
+    assert re.search(r"break-even is between 1\.\d+ and 2\.\d+ tokens", loses.why)
+    assert loses.gain.lo is not None and loses.gain.hi is not None
+    assert loses.gain.lo < 0.5 and loses.gain.hi > 1.3
+    tie = near(FOUNDING, accept_rate=0.36, at_num_draft_tokens=6, steps=(2,), anyway=True).recommendation
+    assert tie.action == "tie"
+    assert re.search(r"between 6\d\.\d and 11\d\.\d tok/s: between -\d+% and \+\d+%", tie.why)
+    assert "chance" not in tie.why
+
+
+def test_the_table_shows_no_chance_for_a_range_and_the_json_keeps_it() -> None:
+    forecast = near(FOUNDING, accept_rate=0.36)
+    assert all(candidate.p_best is not None for candidate in forecast.candidates)
+    shown = forecast_text(forecast).splitlines()
+    (two,) = [line for line in shown if line.startswith("     2 3")]
+    assert "%" not in two
+    (five,) = [line for line in shown if line.startswith("     5 6")]
+    assert "%" in five
+    (headline,) = [line for line in shown if line.startswith("Turn speculation off")]
+    assert "between" not in headline
+    elsewhere = forecast_text(near(FOUNDING, accept_rate=0.36, draft_tp=(1,), verify_share=0.95))
+    assert "Turn speculation off (15.8% over 5 steps)" in elsewhere
+    opened = forecast_text(near(FOUNDING, accept_rate=0.36, steps=(2,), anyway=True))
+    assert "Turn speculation off (between +" in opened
+
+
+def hosted(cycle_us: float, floor_us: float) -> CostModel:
+    """Cycles of 1 step at the host's floor, and of 5 steps as long as the GPU takes."""
+    phases = ranks(draft=800.0, draft_extend=200.0, verify=cycle_us - 1000.0)
+    short = ranks(draft_extend=200.0, verify=cycle_us - 1000.0)
+    return fit_cost_model(
+        inspection(
+            run("k5", configuration(5, cycle_us, bound="gpu", ranks=phases)),
+            run("k1", configuration(1, floor_us, bound="host", ranks=short)),
+            run("k0", configuration(0, 3000.0)),
+        ),
+        draws=50,
+    )
+
+
+def test_a_free_draft_gains_nothing_only_where_the_host_surely_sets_the_cycle() -> None:
+    model = hosted(6000.0, 6000.0)
+    sure = near(model, accept_length=1.5, at_num_draft_tokens=2, steps=(1,), current_steps=1).draft_tp
+    assert sure.most_gain == 0
+    assert "a faster draft gains nothing while the host sets the cycle" in sure.why
+    close = near(model, accept_length=3.0, at_num_draft_tokens=6, steps=(5,), current_steps=5).draft_tp
+    assert close.most_gain == pytest.approx(1 / 0.98 - 1, abs=0.005)
+    assert "even a free draft gains at most about 2%" in close.why
 
 
 def test_a_verify_share_bounds_what_a_free_draft_gains() -> None:
@@ -116,6 +181,22 @@ def test_the_runs_own_real_curve_is_used_when_nothing_is_given() -> None:
     assert forecast.acceptance.source == "measured"
     assert at(forecast, 2).accept_length == pytest.approx(1.9)
     assert "acceptance beyond 2 steps" in at(forecast, 4).extrapolated
+
+
+@pytest.mark.parametrize(("kind", "says"), [(None, 1), ("real", 0), ("simulated", 0)])
+def test_acceptance_of_unknown_kind_counts_as_real_and_says_so(kind: str | None, says: int) -> None:
+    told = acceptance(1.9, accept_by_position=(0.6, 0.3), cycles=1000)
+    made = run("k2", configuration(2, 13_000.0, acceptance=told), acceptance_kind=kind)
+    group = fit_cost_model(inspection(made), draws=20).groups[0]
+    assert (group.curve is None) == (kind == "simulated")
+    assert sum("counts as real" in text for text in group.warnings) == says
+
+
+def test_an_accept_length_of_unknown_kind_is_taken_and_says_so() -> None:
+    warnings = near(FOUNDING).warnings
+    assert any(
+        "own accept length 1.91" in text and "nothing marks it as simulated" in text for text in warnings
+    )
 
 
 def test_several_groups_need_a_choice() -> None:

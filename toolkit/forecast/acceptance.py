@@ -14,6 +14,7 @@ from toolkit.analysis.accept_rate import (
 )
 from toolkit.errors import UndeterminedError, UsageError
 from toolkit.forecast.situation import Situation, draft_tokens
+from toolkit.forecast.wording import steps_text
 from toolkit.model.acceptance_curve import AcceptLengths, Given, accept_lengths, children_per_step
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
@@ -84,14 +85,15 @@ def _place(group: GroupModel, question: Question, situation: Situation) -> _Plac
         return _Place(num_steps=width - 1, num_draft_tokens=width, topk=1)
     if question.steps is not None and len(asked) == 1 and len(question.steps) == 1:
         tokens = draft_tokens(group, asked[0], situation.topk)
-        return _Place(num_steps=asked[0], num_draft_tokens=tokens, topk=situation.topk)
+        notes = _of_other_width(group, asked[0], tokens)
+        return _Place(num_steps=asked[0], num_draft_tokens=tokens, topk=situation.topk, notes=notes)
     if not group.settings:
         raise UndeterminedError(
             "the fitted runs hold no speculative run, so the draft tokens that the acceptance belongs to are "
             "not known: give --at-num-draft-tokens"
         )
     most = group.settings[0]
-    notes: tuple[str, ...] = ()
+    notes = ()
     if len({setting.num_draft_tokens for setting in group.settings}) > 1:
         notes = (
             f"acceptance taken as that of {most.num_steps} steps and {most.num_draft_tokens} draft tokens, "
@@ -99,6 +101,18 @@ def _place(group: GroupModel, question: Question, situation: Situation) -> _Plac
         )
     return _Place(
         num_steps=most.num_steps, num_draft_tokens=most.num_draft_tokens, topk=most.topk, notes=notes
+    )
+
+
+def _of_other_width(group: GroupModel, steps: int, tokens: int) -> tuple[str, ...]:
+    """Return a warning where acceptance is read as that of a width that no fitted run had."""
+    widths = [setting.num_draft_tokens for setting in group.settings]
+    if not widths or tokens in widths:
+        return ()
+    return (
+        f"acceptance taken as that of {steps_text(steps)} and {tokens} draft tokens, the only step count "
+        f"asked for, but the fitted runs had {widths[0]}: if it is theirs, give --at-num-draft-tokens "
+        f"{widths[0]}",
     )
 
 
@@ -239,9 +253,10 @@ def _own(group: GroupModel) -> Acceptance:
                 num_steps=setting.num_steps, num_draft_tokens=setting.num_draft_tokens, topk=setting.topk
             )
             made = _from_length(group, setting.accept_length, place)
+            kind = "" if setting.acceptance_kind == "real" else ", as real: nothing marks it as simulated"
             note = (
                 f"no acceptance given: the fitted runs' own accept length {setting.accept_length:.2f} at "
-                f"{setting.num_steps} steps is taken"
+                f"{steps_text(setting.num_steps)} is taken{kind}"
             )
             return Acceptance(used=made.used, given=made.given, notes=(note,))
     simulated = any(setting.acceptance_kind == "simulated" for setting in group.settings)

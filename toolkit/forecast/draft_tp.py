@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from toolkit.forecast.candidates import Drawn, Forecaster, drawn_from
 from toolkit.forecast.flags import draft_tp_limits
 from toolkit.forecast.wording import steps_text
-from toolkit.model.cycle_time import CycleForecast, cycle_at
+from toolkit.model.cycle_time import CycleForecast, cycle_at, run_spread
 from toolkit.model.parts import CycleParts, parts_at
 from toolkit.model.terms import Setting, Vector
 from toolkit.schema.forecast import DraftTpAnswer
 
 _WIDE = 0.05  # a draft share known to within this is known
+_NOTHING = 0.005  # below it a gain rounds to 0 %
 _EDGE = 0.05  # of a range: run spread and model error at its ends
 
 
@@ -79,9 +80,14 @@ class _Shares:
     most_gain: float
 
 
-def _shares(parts: CycleParts) -> _Shares:
+def _shares(parts: CycleParts, run_spread: float) -> _Shares:
+    """Return the draft's share of the GPU's work, and what a free draft gains at most.
+
+    The host's floor is known to the spread between runs only: it stops a gain from that much lower.
+    """
     shares = (parts.draft + parts.draft_wire) / np.maximum(parts.cycle, 1e-9)
-    gains = parts.total / np.maximum(parts.with_draft(0.0, 0.0), 1e-9) - 1
+    low = replace(parts, floor=parts.floor * (1 - run_spread))
+    gains = low.total / np.maximum(low.with_draft(0.0, 0.0), 1e-9) - 1
     return _Shares(low=float(shares.min()), high=float(shares.max()), most_gain=float(gains.max()))
 
 
@@ -96,10 +102,10 @@ def draft_tp_answer(
         why = "no speculative cycle is known here, so nothing can be said of the draft's share of it"
         return DraftTpAnswer(recommendation=measured, break_even_allreduce_us=None, why=why)
     parts = parts_at(forecaster.fitted, at, forecaster.costs)
-    shares = _shares(parts)
-    free = f"even a free draft gains at most {_percent(shares.most_gain)}"
+    shares = _shares(parts, run_spread(forecaster.fitted, at))
+    free = _free(shares.most_gain)
     if verify_share is not None and len(forecaster.fitted.vertices):
-        why = f"with verify at {verify_share:.0%} of the cycle {free}, whatever its TP"
+        why = f"with verify at {verify_share:.0%} of the cycle {free}, whatever the draft's TP"
     elif shares.high - shares.low > _WIDE:
         why = (
             f"the runs leave the draft anywhere from {shares.low:.0%} to {shares.high:.0%} of a cycle of "
@@ -107,7 +113,8 @@ def draft_tp_answer(
             "a traced run or --verify-share settles it"
         )
     else:
-        why = f"the draft is {shares.high:.0%} of a cycle of {steps_text(at.num_steps)}, so {free}"
+        join = "; " if shares.most_gain < _NOTHING else ", so "
+        why = f"the draft is {shares.high:.0%} of a cycle of {steps_text(at.num_steps)}{join}{free}"
     kept = f"the draft stays at TP{measured}" if measured else "the draft stays where it is"
     if measured != 1 or any(size != 1 for size in wanted):
         why = f"{why}; {kept}: {limits}"
@@ -120,8 +127,10 @@ def draft_tp_answer(
     )
 
 
-def _percent(share: float) -> str:
-    return f"about {share:.0%}" if share >= 0.005 else "nothing (the host sets the cycle)"
+def _free(most_gain: float) -> str:
+    if most_gain < _NOTHING:
+        return "a faster draft gains nothing while the host sets the cycle"
+    return f"even a free draft gains at most about {most_gain:.0%}"
 
 
 def _break_even(parts: CycleParts, measured: int | None) -> float | None:

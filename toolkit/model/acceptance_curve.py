@@ -1,8 +1,9 @@
 """Accept length against step count: measured hazards, shifted to a length given, and a decaying tail.
 
 tau(K) = 1 + sum over j <= K of a_1 ... a_j. The hazard a_j is the chance that draft j is kept when
-draft j-1 was. Beyond what was measured a_j = a_1 exp(-d (j-1)), d ~ N(0.035, 0.04), d >= 0: on public
-curves it errs 2 to 6 % where a constant hazard errs up to 50 %.
+draft j-1 was. Beyond what was measured it falls by exp(-d) a position, d ~ N(0.035, 0.04), d >= 0. On
+public curves known to 3 steps that errs 2 to 6 % at 4 to 8 steps, holding the last hazard 2 to 7 %, and
+a geometric series (one hazard from the first position on) up to 50 %.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _with_errors(
     errors = np.random.default_rng(key).standard_normal((2, len(logs)))
     unknown = 1 - pull.known
     scale = 1 + (_scale(fitted, at) - 1) * unknown
-    spread = float(np.sqrt(unknown * spread**2 + pull.known * _run_spread(fitted, at) ** 2))
+    spread = float(np.sqrt(unknown * spread**2 + pull.known * run_spread(fitted, at) ** 2))
     expected = scale * (logs + max(form, pull.tau) * np.sqrt(unknown) * errors[0])
     return (
         np.asarray(value * np.exp(expected)),
@@ -184,7 +184,7 @@ def _spread(fitted: Fitted, at: Setting, value: float) -> float:
     return fitted.noise.speculative_spread
 
 
-def _run_spread(fitted: Fitted, at: Setting) -> float:
+def run_spread(fitted: Fitted, at: Setting) -> float:
     """Return by how much runs of one configuration differed."""
     noise = fitted.noise
     own = noise.plain_run_spread if at.num_steps == 0 else noise.speculative_run_spread

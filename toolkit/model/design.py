@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import sqrt
 
 import numpy as np
 
+from toolkit.model.after_run import LASTING, unseen, what_it_tells
 from toolkit.model.collective_costs import cycle_wire_us
 from toolkit.model.fit_cells import FitDetail
 from toolkit.model.fitted import Fitted
@@ -20,12 +22,14 @@ _RUNS = 3
 _NEW_BATCHES = (1, 8)
 _PRIOR_SHARE = 0.5  # one term alone makes up to about half a cycle
 _NOISE = 0.03  # of a new run's cycle: run spread and model form
+_NOTICED = 0.01  # of the prior variance of one term
 _LEAST_GAIN = 0.02  # of the mean variance: below it no run is worth naming
 
 
 def next_runs(detail: FitDetail, confounded: Identifiability) -> tuple[NextRun, ...]:
     """Return up to three runs, the most useful first; none when nothing would narrow noticeably."""
     columns = _all_columns(detail.fitted)
+    open_now = unseen(detail.fitted)
     choices = _choices(detail)
     wanted = np.array([_relative(columns, at, detail) for at in _decisions(detail)])
     covariance = _posterior(detail, columns)
@@ -41,16 +45,25 @@ def next_runs(detail: FitDetail, confounded: Identifiability) -> tuple[NextRun, 
             break
         row = _relative(columns, best, detail)
         updated = _updated(covariance, row)
-        runs.append(_next_run(best, columns, covariance, updated, np.sqrt([now, left]), confounded))
-        covariance = updated
+        names = _most_gained(columns, covariance, updated)
+        why = what_it_tells(best, names, open_now, confounded)
+        why += f": forecasts of 0 to 8 steps become {sqrt(left):.1%} uncertain instead of {sqrt(now):.1%}"
+        runs.append(
+            NextRun(
+                num_steps=best.num_steps,
+                batch_size=best.batch_size,
+                context_tokens=best.context_tokens,
+                why=why,
+            )
+        )
+        covariance, open_now = updated, open_now.after(best)
     return tuple(runs)
 
 
 def _all_columns(fitted: Fitted) -> tuple[str, ...]:
     """Return the fit's terms, and those every group has once it is measured."""
-    needed = ("decode_us", "draft_forward_us", "draft_extend_us", "verify_us", "verify_token_us")
     kept = [name for name in fitted.columns if not name.startswith("stage_overhead")]
-    return tuple(dict.fromkeys([*kept, *needed]))
+    return tuple(dict.fromkeys([*kept, *LASTING]))
 
 
 def _contexts(detail: FitDetail) -> int | None:
@@ -120,21 +133,7 @@ def _mean_variance(covariance: Matrix, wanted: Matrix) -> float:
     return float(np.einsum("ij,jk,ik->i", wanted, covariance, wanted).mean())
 
 
-def _next_run(
-    at: Setting,
-    columns: Sequence[str],
-    before: Matrix,
-    after: Matrix,
-    spreads: Vector,
-    confounded: Identifiability,
-) -> NextRun:
+def _most_gained(columns: Sequence[str], before: Matrix, after: Matrix) -> list[str]:
+    """Return the one or two terms that a run narrows most."""
     gained = np.diag(before) - np.diag(after)
-    names = [columns[i] for i in np.argsort(-gained, kind="stable")[:2] if gained[i] > 0.01]
-    pair = next((pair for pair in confounded.confounded if set(pair) & set(names)), None)
-    what = f"tells more of {' and '.join(names)}" if names else "pins the far end"
-    why = f"{what}: forecasts of 0 to 8 steps become {spreads[1]:.1%} uncertain instead of {spreads[0]:.1%}"
-    if pair:
-        why += f"; {pair[0]} and {pair[1]} cannot be told apart so far"
-    return NextRun(
-        num_steps=at.num_steps, batch_size=at.batch_size, context_tokens=at.context_tokens, why=why
-    )
+    return [columns[i] for i in np.argsort(-gained, kind="stable")[:2] if gained[i] > _NOTICED]

@@ -1,7 +1,8 @@
 """The extreme coefficients that reproduce the data equally well: how wrong an open forecast can be.
 
-Beside signs, two facts bound them: verifying one token per request costs no less than a plain step
-of the same batch, and extending the draft by several tokens no less than one draft forward.
+Beside signs, facts bound them: verifying one token per request costs no less than a plain step of the
+same batch, extending the draft by several tokens no less than one draft forward, and a host-bound cycle
+is longer than its phases. A fact that the data contradicts is left out, the others stay.
 """
 
 from __future__ import annotations
@@ -30,21 +31,27 @@ def vertices(
         return np.empty((0, len(columns)))
     seen = row_space(design)
     equal = seen @ (design.norms * solution)
-    floors = _floors(rows, cells, columns)
-    facts = _facts(cells, columns)
-    for inequalities in (facts + floors, floors, []):
-        found = [
-            point
-            for objective in _objectives(cells, columns)
-            for sign in (1.0, -1.0)
-            if (point := _extreme(sign * objective, seen, equal, inequalities, design)) is not None
-        ]
-        if found:
-            return _distinct(np.array(found))
-    return solution[None, :]
+    facts = _compatible([*_floors(rows, cells, columns), *_facts(cells, columns)], seen, equal, design)
+    found = [
+        point
+        for objective in _objectives(cells, columns)
+        for sign in (1.0, -1.0)
+        if (point := _extreme(sign * objective, seen, equal, facts, design)) is not None
+    ]
+    return _distinct(np.array(found)) if found else solution[None, :]
 
 
 Inequality = tuple[Vector, float]  # factors @ coefficients <= bound
+
+
+def _compatible(facts: Sequence[Inequality], seen: Matrix, equal: Vector, design: Design) -> list[Inequality]:
+    """Return the facts that the data allows together, each beside those before it."""
+    kept: list[Inequality] = []
+    nothing = np.zeros(seen.shape[1])
+    for fact in facts:
+        if _extreme(nothing, seen, equal, [*kept, fact], design) is not None:
+            kept.append(fact)
+    return kept
 
 
 def _extreme(

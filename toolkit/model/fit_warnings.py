@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from toolkit.model.cell import Cell
 from toolkit.model.columns import both_measured, phase_kind
 from toolkit.model.fit_cells import FitDetail
+from toolkit.model.pooled_acceptance import curve_cells
 
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
 
 
 def fit_warnings(detail: FitDetail) -> list[str]:
     """Return what the reader of the fit must know, without the group's name."""
-    sentences = [*_stages(detail), *_host(detail), *_collectives(detail)]
+    sentences = [
+        *_stages(detail),
+        *_host(detail),
+        *_collectives(detail),
+        *_pooled_settings(detail.cells),
+        *_unmarked_acceptance(detail.cells),
+    ]
     if detail.fitted.noise.replicate_dof == 0:
         sentences.append(
             f"no configuration was run twice: a run-to-run spread of {detail.fitted.noise.run_spread:.1%} "
@@ -58,3 +68,51 @@ def _collectives(detail: FitDetail) -> list[str]:
             "the collectives of a plain step were not traced: as many as in the verify forward are assumed"
         ]
     return []
+
+
+def _pooled_settings(cells: Sequence[Cell]) -> list[str]:
+    """Return a warning that names settings that differ and that no term of the model speaks of."""
+    found = {
+        "all-reduce kernels": _runs_by(cells, _allreduce_kernel),
+        "draft TP": _runs_by([cell for cell in cells if cell.num_steps > 0], lambda cell: cell.draft_tp),
+        "engine versions": _runs_by(cells, lambda cell: cell.engine_version),
+    }
+    differing = [f"{what}: {_values(runs)}" for what, runs in found.items() if len(runs) > 1]
+    if not differing:
+        return []
+    return [
+        f"runs are fitted together that differ in what no term tells apart ({'; '.join(differing)}): "
+        "if that matters, fit them apart"
+    ]
+
+
+def _runs_by(cells: Sequence[Cell], setting: Callable[[Cell], object]) -> dict[str, list[str]]:
+    """Return the runs by what is known of their setting, each run once."""
+    runs: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        value = setting(cell)
+        if value is not None:
+            runs.setdefault(str(value), {})[cell.run] = None
+    return {value: list(names) for value, names in sorted(runs.items())}
+
+
+def _allreduce_kernel(cell: Cell) -> str | None:
+    """Return the kernels of a traced cell's all-reduces, None where no trace shows one."""
+    kernels = {report.algorithm for report in cell.collectives if "all_reduce" in report.op}
+    return " and ".join(sorted(kernels)) or None
+
+
+def _values(runs: dict[str, list[str]]) -> str:
+    """Return each value with its runs: by name where there is one run, else their number."""
+    return ", ".join(
+        f"{value} in {names[0] if len(names) == 1 else f'{len(names)} runs'}" for value, names in runs.items()
+    )
+
+
+def _unmarked_acceptance(cells: Sequence[Cell]) -> list[str]:
+    """Acceptance that no run.json marks feeds the curve as real; simulated acceptance never does."""
+    runs = {cell.run for cell in curve_cells(cells) if cell.acceptance_kind != "real"}
+    if not runs:
+        return []
+    named = next(iter(runs)) if len(runs) == 1 else f"{len(runs)} runs"
+    return [f"acceptance of {named} is marked neither real nor simulated and counts as real"]

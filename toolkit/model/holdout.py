@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, log
 from statistics import fmean, median
 
 import numpy as np
 
 from toolkit.model.cell import Cell, DesignKey
-from toolkit.model.cycle_time import CycleForecast, cycle_at
+from toolkit.model.cycle_time import cycle_at
 from toolkit.model.fit_cells import FitDetail, fit_cells
+from toolkit.model.fitted import Fitted
 from toolkit.model.rows import setting_of
+from toolkit.model.terms import Setting
 from toolkit.schema.cost import HoldOut
 
 _FOLD_DRAWS = 60
@@ -20,16 +22,23 @@ _MOST_FOLDS = 60
 _ENOUGH_TO_CALIBRATE = 5
 _COVERED = 0.9
 _MOST_STRETCH = 2.5
+_KINDS = ("plain", "speculative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fold:
+    """One configuration left out: `fitted` is the fit of the others, its intervals not yet widened."""
+
+    fitted: Fitted
+    at: Setting
+    measured: float  # us
     error: float  # relative, signed
-    inside: bool
-    width: float
     stretch: float  # log error over the interval's half width on that side
     null_error: float | None
-    plain: bool
+
+    @property
+    def plain(self) -> bool:
+        return self.at.num_steps == 0
 
 
 def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
@@ -38,6 +47,7 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
     A configuration goes with all its replicates. Folds in which the rest does not determine it are
     skipped. A factor ("plain", "speculative") is the conformal 90 % quantile of log error over half
     width, between 1 and 2.5: one configuration far off is a misfit to see, not a width for all.
+    Coverage and width are of intervals widened by the factor of the other folds.
     """
     keys: dict[DesignKey, list[Cell]] = {}
     for cell in detail.cells:
@@ -48,8 +58,9 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
     if not folds:
         count = f"{len(keys)} configuration{'s' if len(keys) != 1 else ''}"
         note = f"{count}: none can be left out and still be predicted from the others"
-        return HoldOut(note=note), {"plain": 1.0, "speculative": 1.0}
+        return HoldOut(note=note), dict.fromkeys(_KINDS, 1.0)
     errors = [abs(fold.error) for fold in folds]
+    ends = _widened(folds)
     null = [fold for fold in folds if fold.null_error is not None]
     null_mape = fmean(abs(fold.null_error or 0.0) for fold in null) if null else None
     same = fmean(abs(fold.error) for fold in null) if null else None
@@ -59,18 +70,31 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
             cells=len(folds),
             mape=fmean(errors),
             p90=float(np.quantile(errors, 0.9)),
-            covered90=fmean(fold.inside for fold in folds),
-            median_width=median(fold.width for fold in folds),
+            covered90=fmean(lo <= fold.measured <= hi for fold, (_, lo, hi) in zip(folds, ends, strict=True)),
+            median_width=median((hi - lo) / value for value, lo, hi in ends),
             null_mape=null_mape,
             null_cells=len(null),
             mape_on_null_cells=same,
             note="" if beaten else "the fit does not beat a straight line in the step count here",
         ),
         {
-            "plain": _factor([fold.stretch for fold in folds if fold.plain]),
-            "speculative": _factor([fold.stretch for fold in folds if not fold.plain]),
+            kind: _factor([fold.stretch for fold in folds if fold.plain == (kind == "plain")])
+            for kind in _KINDS
         },
     )
+
+
+def _widened(folds: Sequence[_Fold]) -> list[tuple[float, float, float]]:
+    """Return value and ends of each left-out interval in us, widened as all other folds ask for."""
+    made = []
+    for fold in folds:
+        others = [other.stretch for other in folds if other is not fold and other.plain == fold.plain]
+        scale = _factor(others)
+        noise = replace(fold.fitted.noise, plain_scale=scale, speculative_scale=scale)
+        forecast = cycle_at(replace(fold.fitted, noise=noise), fold.at)
+        assert forecast.value is not None and forecast.lo is not None and forecast.hi is not None
+        made.append((forecast.value, forecast.lo, forecast.hi))
+    return made
 
 
 def _factor(stretches: Sequence[float]) -> float:
@@ -97,26 +121,21 @@ def _fold(
         runs=detail.runs,
         extremes=False,
     )
-    forecast = cycle_at(rest.fitted, setting_of(keys[key][0]))
-    if not forecast.determined or forecast.value is None:
-        return None
-    measured = _level(keys[key])
-    return _scored(forecast, measured, _null_line(keys, key), plain=key[0] == 0)
-
-
-def _scored(forecast: CycleForecast, measured: float, line: float | None, *, plain: bool) -> _Fold | None:
+    at, measured = setting_of(keys[key][0]), _level(keys[key])
+    forecast = cycle_at(rest.fitted, at)
     value, lo, hi = forecast.value, forecast.lo, forecast.hi
-    if value is None or lo is None or hi is None:
+    if not forecast.determined or value is None or lo is None or hi is None:
         return None
+    line = _null_line(keys, key)
     missed = log(measured / value)
     half = log(hi / value) if missed > 0 else log(value / lo)
     return _Fold(
+        fitted=rest.fitted,
+        at=at,
+        measured=measured,
         error=value / measured - 1,
-        inside=lo <= measured <= hi,
-        width=(hi - lo) / value,
         stretch=abs(missed) / max(half, 1e-6),
         null_error=None if line is None else line / measured - 1,
-        plain=plain,
     )
 
 

@@ -23,14 +23,7 @@ def pooled_curve(cells: Sequence[Cell]) -> AcceptanceCurve | None:
     Simulated acceptance says nothing of a draft and never enters. A run of K steps says nothing of
     position K+1: its cycles are not at risk there.
     """
-    used = [
-        cell
-        for cell in cells
-        if cell.acceptance_kind != "simulated"
-        and cell.topk == 1
-        and cell.acceptance is not None
-        and cell.acceptance.accept_by_position
-    ]
+    used = curve_cells(cells)
     if not used:
         return None
     longest = max(len(_positions(cell)) for cell in used)
@@ -48,6 +41,18 @@ def pooled_curve(cells: Sequence[Cell]) -> AcceptanceCurve | None:
         design_effect=float(np.mean(effects)),
         runs=tuple(dict.fromkeys(cell.run for cell in used)),
     )
+
+
+def curve_cells(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the chains whose acceptance by position is known and not simulated."""
+    return [
+        cell
+        for cell in cells
+        if cell.acceptance_kind != "simulated"
+        and cell.topk == 1
+        and cell.acceptance is not None
+        and cell.acceptance.accept_by_position
+    ]
 
 
 def _positions(cell: Cell) -> tuple[float, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from toolkit.schema.cost import CollectiveCost, Term
 
 _OPEN = 1e-4
 _UNIT = "us"
+NOT_TOLD = "; not told from 0"
 
 
 def terms_of(detail: FitDetail, tp_size: int | None) -> tuple[Term, ...]:
@@ -35,7 +35,7 @@ def _term(detail: FitDetail, index: int, name: str) -> Term:
     identified = seen and value > 0 and se < value
     source = _source(detail, index, name)
     if seen and not identified:
-        source += "; not told from 0"
+        source += NOT_TOLD
     return Term(
         name=name,
         value=value if identified else None,
@@ -44,6 +44,7 @@ def _term(detail: FitDetail, index: int, name: str) -> Term:
         identified=identified,
         source=source,
         per=PER[name],
+        left_open=not seen,
     )
 
 
@@ -104,6 +105,7 @@ def _step_factor(name: str, batch: int) -> float:
 
 
 def _allreduce(costs: Sequence[CollectiveCost]) -> Term:
+    """Return the mean wire time of an all-reduce, without an error: medians of phases have none."""
     measured = [cost for cost in costs if is_allreduce(cost) and cost.measured]
     if not measured:
         return Term(
@@ -114,18 +116,20 @@ def _allreduce(costs: Sequence[CollectiveCost]) -> Term:
             identified=False,
             source="no all-reduce matched over the ranks of a trace",
             per="all-reduce",
+            left_open=True,
         )
     counts = sum(cost.per_forward for cost in measured)
     value = sum(cost.per_forward * cost.wire_us for cost in measured) / counts
-    spread = fmean(abs(cost.wire_us - value) for cost in measured)
+    wires = sorted(cost.wire_us for cost in measured)
     places = ", ".join(f"{cost.per_forward:g} per {_forward(cost.phase)}" for cost in measured)
+    phases = f"; {wires[0]:.1f} to {wires[-1]:.1f} by phase" if len(wires) > 1 else ""
     return Term(
         name="allreduce_us",
         value=value,
-        se=spread,
+        se=None,
         unit=_UNIT,
         identified=True,
-        source=f"wire time in traces: {places}",
+        source=f"wire time in traces: {places}{phases}",
         per="all-reduce",
     )
 

@@ -11,10 +11,13 @@ from toolkit.forecast.candidates import Drawn, Forecaster, with_p_best
 from toolkit.forecast.draft_tp import draft_tp_answer, draft_tp_candidates
 from toolkit.forecast.group_choice import chosen_group, group_text
 from toolkit.forecast.scenarios import scenario_candidates
-from toolkit.forecast.situation import Situation, setting_for, situation_of
+from toolkit.forecast.situation import Situation, padded_batch, setting_for, situation_of
 from toolkit.forecast.what_if import forecaster_for
 from toolkit.forecast.wording import step_list_text, steps_text
-from toolkit.model.terms import Setting
+from toolkit.model.after_run import one_step, unseen
+from toolkit.model.fitted import Fitted
+from toolkit.model.recall import fitted_of
+from toolkit.model.terms import Setting, cycle_vector
 from toolkit.recommend.decision import recommend
 from toolkit.schema.cost import CostModel, GroupModel, NextRun
 from toolkit.schema.forecast import (
@@ -55,7 +58,7 @@ def predict(model: CostModel, question: Question) -> Forecast:
     drawn = [forecaster.drawn(at, situation.batch_size) for at in settings]
     plain = forecaster.drawn(setting_for(group, situation, 0), situation.batch_size)
     if not question.anyway and not any(one.candidate.determined for one in drawn):
-        raise _undetermined(group, drawn)
+        raise _undetermined(group, forecaster.fitted, drawn)
     decided = recommend(
         _compared(drawn, plain, forecaster, situation, question),
         group,
@@ -114,21 +117,14 @@ def _placed(
     return replace(decided, candidate=len(drawn)), [*drawn, compared[decided.candidate]]
 
 
-def _undetermined(group: GroupModel, drawn: Sequence[Drawn]) -> UndeterminedError:
-    pairs = group.identifiability.confounded
+def _undetermined(group: GroupModel, fitted: Fitted, drawn: Sequence[Drawn]) -> UndeterminedError:
     batch = drawn[0].candidate.batch_size
     other = next((text for one in drawn for text in one.candidate.extrapolated if _OTHER_BATCH in text), None)
     if other:
-        why = other
-    elif pairs:
-        why = f"{pairs[0][0]} and {pairs[0][1]} cannot be told apart"
+        why, settle = other, f"runs at batch {batch} would settle it"
     else:
-        why = next((text for one in drawn for text in one.candidate.extrapolated[:1]), "too few runs")
-    run = next(iter(group.next_runs), None)
-    if other:
-        settle = f"runs at batch {batch} would settle it"
-    else:
-        settle = "add runs" if run is None else _settling(run)
+        asked = [_setting_of(group, one.candidate) for one in drawn]
+        why, settle = _why_open(group, fitted, asked, drawn), _settling(group, fitted, asked)
     return UndeterminedError(
         f"the runs of {group_text(group)} do not determine "
         f"{step_list_text([one.candidate.num_steps for one in drawn])} at batch "
@@ -136,8 +132,55 @@ def _undetermined(group: GroupModel, drawn: Sequence[Drawn]) -> UndeterminedErro
     )
 
 
-def _settling(run: NextRun) -> str:
-    return f"a run with {steps_text(run.num_steps)} at batch {run.batch_size} would settle it"
+def _setting_of(group: GroupModel, candidate: Candidate) -> Setting:
+    return Setting(
+        num_steps=candidate.num_steps,
+        num_draft_tokens=candidate.num_draft_tokens,
+        topk=candidate.topk,
+        batch_size=padded_batch(group, candidate.batch_size),
+        context_tokens=candidate.context_tokens,
+        overlap=group.overlap_schedule is not False,
+    )
+
+
+def _why_open(group: GroupModel, fitted: Fitted, asked: Sequence[Setting], drawn: Sequence[Drawn]) -> str:
+    """Return why: a step's cost, terms that trade for each other, or what the forecast itself says."""
+    pairs, now = group.identifiability.confounded, unseen(fitted)
+    speculative = any(at.num_steps > 0 for at in asked) and "verify_us" in fitted.columns
+    if speculative and now.holds(one_step(now.columns, asked[0])):
+        return "what one more step costs is open (draft_forward_us and verify_token_us together)"
+    if pairs:
+        return f"{pairs[0][0]} and {pairs[0][1]} cannot be told apart"
+    return next((text for one in drawn for text in one.candidate.extrapolated[:1]), "too few runs")
+
+
+def _settling(group: GroupModel, fitted: Fitted, asked: Sequence[Setting]) -> str:
+    """Return what a next run would do for the step counts asked, found by adding it to the design."""
+    if not group.next_runs:
+        return "add runs"
+    now = unseen(fitted)
+    settled = []
+    for run in group.next_runs:
+        then = now.after(_setting_of_run(group, run))
+        settled.append([at.num_steps for at in asked if not then.holds(cycle_vector(then.columns, at))])
+    best = max(range(len(settled)), key=lambda index: (len(settled[index]), -index))
+    run = group.next_runs[best]
+    text = f"a run with {steps_text(run.num_steps)} at batch {run.batch_size}"
+    if not settled[best]:
+        return f"take {text} next"
+    what = "it" if len(settled[best]) == len(asked) else step_list_text(settled[best])
+    return f"{text} would settle {what}"
+
+
+def _setting_of_run(group: GroupModel, run: NextRun) -> Setting:
+    return Setting(
+        num_steps=run.num_steps,
+        num_draft_tokens=run.num_steps + 1,
+        topk=1,
+        batch_size=padded_batch(group, run.batch_size),
+        context_tokens=run.context_tokens,
+        overlap=group.overlap_schedule is not False,
+    )
 
 
 def _baseline(plain: Drawn) -> Baseline:
@@ -213,7 +256,7 @@ def _scenarios(model: CostModel, question: Question) -> Forecast:
         for one, chance, row in zip(drawn, _chances(drawn, places), question.scenarios, strict=True)
     )
     if not question.anyway and not any(one.candidate.determined for one in drawn):
-        raise _undetermined(group, drawn)
+        raise _undetermined(group, fitted_of(group, model.seed), drawn)
     if len(set(places)) == 1:
         decided = recommend(
             [*drawn, plain], group, current_steps=question.current_steps, anyway=question.anyway

@@ -105,12 +105,29 @@ def _value(one: Drawn) -> float:
 
 
 def _gain(best: Drawn, against: Drawn) -> tuple[Interval, float]:
-    """Return the gain over the reference with its interval, and the chance that it is more than 2 %."""
+    """Return the gain over the reference with its interval, and the chance that it is more than 2 %.
+
+    Where one of the two is not determined, the interval is all that the two ranges allow.
+    """
     assert best.tok_s is not None and against.tok_s is not None
     ratios = best.tok_s / against.tok_s - 1
     value = _value(best) / _value(against) - 1
-    lo, hi = (float(end) for end in np.quantile(ratios, [0.05, 0.95]))
+    if _open(best, against):
+        lo, hi = _ratio_ends(best.candidate.tok_s, against.candidate.tok_s)
+        lo, hi = (0.0, 0.0) if best is against else (lo - 1, hi - 1)
+    else:
+        lo, hi = (float(end) for end in np.quantile(ratios, [0.05, 0.95]))
     return Interval(value=value, lo=min(lo, value), hi=max(hi, value)), float((ratios > LEAST_GAIN).mean())
+
+
+def _open(*compared: Drawn) -> bool:
+    return not all(one.candidate.determined for one in compared)
+
+
+def _ratio_ends(over: Interval, under: Interval) -> tuple[float, float]:
+    """Return the least and the largest ratio of two ranges."""
+    assert over.lo is not None and over.hi is not None and under.lo is not None and under.hi is not None
+    return over.lo / under.hi, over.hi / under.lo
 
 
 def _action(
@@ -132,36 +149,63 @@ def _kept(drawn: Sequence[Drawn], best: int, against: int, action: Action) -> in
 def _why(
     drawn: Sequence[Drawn], best: int, against: int, gain: Interval, chance: float, action: Action
 ) -> str:
-    one, other = drawn[best].candidate, drawn[against].candidate
+    one, other = drawn[best], drawn[against]
     if best == against:
-        return f"{_said(drawn[best])} is already the fastest that is determined"
-    compared = f"{_said(drawn[best])} against {_said(drawn[against])}"
+        if _open(one):
+            return f"{_said(one)}: the middle of that range is already the highest"
+        return f"{_said(one)} is already the fastest that is determined"
+    compared = f"{_said(one)} against {_said(other)}"
     if action in ("no change", "tie"):
+        if _open(one, other):
+            return f"{compared}: {_gain_range(gain)}, so the runs do not say that a change pays"
         return (
             f"{compared}: {gain.value or 0.0:+.1%}, with a chance of {chance:.0%} to be more than 2 %, "
             "which is too little to change a server for"
         )
     if action == "turn speculation off":
-        lose = "loses" if other.num_steps == 1 else "lose"
-        needed = _break_even(drawn[best], drawn[against])
-        return (
-            f"{steps_text(other.num_steps)} at accept length {other.accept_length:.2f} {lose} to plain "
-            f"decoding: {_speed(other.tok_s)} against {_speed(one.tok_s)} tok/s; "
-            f"break-even is {needed:.2f} tokens a cycle"
-        )
+        return _loss(one, other, gain)
+    if _open(one, other):
+        return f"{compared}: {_gain_range(gain)}"
     return f"{compared}: {gain.value or 0.0:+.0%} ({gain.lo or 0.0:+.0%} to {gain.hi or 0.0:+.0%})"
 
 
-def _break_even(plain: Drawn, speculative: Drawn) -> float:
-    return (speculative.cycle.value or 0.0) / (plain.cycle.value or 1.0)
+def _loss(plain: Drawn, speculative: Drawn, gain: Interval) -> str:
+    """Return by how much speculation loses to plain decoding."""
+    candidate = speculative.candidate
+    lose = "loses" if candidate.num_steps == 1 else "lose"
+    if _open(plain, speculative) and (gain.lo or 0.0) < 0:
+        lose += " over most of the range"
+    return (
+        f"{steps_text(candidate.num_steps)} at accept length {candidate.accept_length:.2f} {lose} to plain "
+        f"decoding: {_speed(speculative)} against {_speed(plain)} tok/s; "
+        f"break-even is {_break_even(plain, speculative)} tokens a cycle"
+    )
+
+
+def _gain_range(gain: Interval) -> str:
+    return f"between {gain.lo or 0.0:+.0%} and {gain.hi or 0.0:+.0%}"
+
+
+def _break_even(plain: Drawn, speculative: Drawn) -> str:
+    if _open(plain, speculative):
+        lo, hi = _ratio_ends(speculative.candidate.cycle_ms, plain.candidate.cycle_ms)
+        return f"between {lo:.2f} and {hi:.2f}"
+    return f"{(speculative.cycle.value or 0.0) / (plain.cycle.value or 1.0):.2f}"
 
 
 def _said(one: Drawn) -> str:
     candidate = one.candidate
     length = f" at accept length {candidate.accept_length:.2f}" if candidate.num_steps else ""
-    return f"{steps_text(candidate.num_steps)}{length}, {_speed(candidate.tok_s)} tok/s"
+    return f"{steps_text(candidate.num_steps)}{length}, {_speed(one)} tok/s"
 
 
-def _speed(speed: Interval) -> str:
-    value = speed.value or 0.0
-    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+def _speed(one: Drawn) -> str:
+    """Return tokens per second; of a range both ends, as its middle is no forecast."""
+    speed = one.candidate.tok_s
+    if _open(one):
+        return f"between {_plain_number(speed.lo)} and {_plain_number(speed.hi)}"
+    return _plain_number(speed.value)
+
+
+def _plain_number(speed: float | None) -> str:
+    return f"{speed or 0.0:.1f}" if (speed or 0.0) < 1000 else f"{speed:.0f}"

@@ -8,10 +8,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from toolkit.report.tables import number, rendered, share, table, whole
+from toolkit.model.term_table import NOT_TOLD
+from toolkit.report.tables import number, rendered, share, table, whole, with_short_names
 from toolkit.schema.cost import CheckReport, FitReport, GroupReport, NextRun, Term
 
-_NOT_TOLD = "undetermined"
+_OPEN, _NEAR_ZERO = "open", "near 0, used"
+_LEGEND = {
+    _OPEN: "open: the runs do not determine it alone.",
+    _NEAR_ZERO: "near 0, used: its error is as large as itself; forecasts use the value fitted.",
+}
 
 
 def fit_text(report: FitReport) -> str:
@@ -39,6 +44,7 @@ def _group_parts(group: GroupReport) -> list[RenderableType]:
         Text(f"{title}: {_count(group.configurations, 'configuration')}", style="bold"),
         _cells(group),
         _terms(group.terms),
+        *_legend(group.terms),
         Text(_quality(group)),
     ]
     pairs = group.identifiability.confounded
@@ -56,7 +62,7 @@ def _cells(group: GroupReport) -> Table:
         off = None if cell.cycle_us is None or cell.fitted_us is None else cell.fitted_us / cell.cycle_us - 1
         rows.append(
             [
-                _cut(cell.run, 24),
+                cell.run,
                 str(cell.num_steps),
                 str(cell.batch_size),
                 whole(cell.context_tokens),
@@ -66,32 +72,31 @@ def _cells(group: GroupReport) -> Table:
                 "-" if off is None else f"{off:+.1%}",
             ]
         )
-    return table(["<run", "steps", "batch", "context", "cycle ms", "<from", "fit ms", "off"], rows)
+    names = ["<run", "steps", "batch", "context", "cycle ms", "<from", "fit ms", "off"]
+    return table(names, with_short_names(names, rows))
 
 
 def _ms(us: float | None) -> float | None:
     return None if us is None else us / 1000
 
 
-def _cut(name: str, width: int) -> str:
-    return name if len(name) <= width else "…" + name[-(width - 1) :]
-
-
 def _terms(terms: Iterable[Term]) -> Table:
     rows = [
-        [
-            term.name,
-            _NOT_TOLD if term.value is None else number(term.value, 1),
-            number(term.se, 1),
-            _cut_end(term.source, 25),
-        ]
-        for term in terms
+        [term.name, _value(term), number(term.se, 1), term.source.removesuffix(NOT_TOLD)] for term in terms
     ]
-    return table(["<term", "us", "± us", "<from"], rows)
+    return table(["<term", "us", "± us", "<from"], rows, wraps="<from")
 
 
-def _cut_end(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _value(term: Term) -> str:
+    if term.value is not None:
+        return number(term.value, 1)
+    return _OPEN if term.left_open else _NEAR_ZERO
+
+
+def _legend(terms: Iterable[Term]) -> list[Text]:
+    """Return what the words in place of values mean, where one is used."""
+    words = {_value(term) for term in terms}
+    return [Text(text) for word, text in _LEGEND.items() if word in words]
 
 
 def _quality(group: GroupReport) -> str:
@@ -126,19 +131,19 @@ def check_text(report: CheckReport) -> str:
     """Return predicted against measured cycles."""
     rows = [
         [
-            _cut(cell.run, 28),
+            cell.run,
             str(cell.num_steps),
             str(cell.batch_size),
             number(cell.measured_ms, 2),
             number(cell.predicted_ms, 2),
-            f"{number(cell.lo_ms, 2)} to {number(cell.hi_ms, 2)}",
+            f"{number(cell.lo_ms, 2)}-{number(cell.hi_ms, 2)}",
             f"{cell.error:+.1%}",
             "yes" if cell.inside else "no",
         ]
         for cell in report.configurations
     ]
-    names = ["<run", "steps", "batch", "measured ms", "predicted", "90 % interval", "off", "inside"]
-    parts: list[RenderableType] = [table(names, rows)]
+    names = ["<run", "steps", "batch", "cycle ms", "predicted", "<90 %", "off", "inside"]
+    parts: list[RenderableType] = [table(names, with_short_names(names, rows))]
     if report.mape is not None:
         parts.append(
             Text(f"Mean error {share(report.mape)}; {share(report.covered90)} inside their 90 % interval.")

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from toolkit.forecast.wording import steps_text
 from toolkit.report.tables import number, rendered, share, table
 from toolkit.schema.forecast import AcceptanceUsed, Candidate, Forecast, Interval
 
@@ -96,7 +97,7 @@ def _candidates(forecast: Forecast) -> Table:
                 number(candidate.accept_length, 2),
                 *_interval(candidate.cycle_ms, candidate, 2),
                 *_interval(candidate.tok_s, candidate, 1),
-                "-" if candidate.p_best is None else f"{candidate.p_best:.0%}",
+                _chance(candidate),
                 *([] if scenario else [number(even.accept_length if even else None, 2)]),
                 _mark(candidate),
             ]
@@ -122,6 +123,11 @@ def _interval(interval: Interval, candidate: Candidate, digits: int) -> list[str
     return [value, f"{number(interval.lo, digits)}-{number(interval.hi, digits)}"]
 
 
+def _chance(candidate: Candidate) -> str:
+    """Return how often it was the fastest; over a range that the data leaves open that is no chance."""
+    return "-" if candidate.p_best is None or not candidate.determined else f"{candidate.p_best:.0%}"
+
+
 def _mark(candidate: Candidate) -> str:
     return "~" if not candidate.determined else "^" if candidate.extrapolated else ""
 
@@ -131,13 +137,28 @@ def _headline(forecast: Forecast) -> str:
     if decided.candidate is None:
         return decided.action.capitalize()
     steps = forecast.candidates[decided.candidate].num_steps
-    named = "plain decoding" if steps == 0 else "1 step" if steps == 1 else f"{steps} steps"
+    named = steps_text(steps)
     text = {"use": f"Use {named}", "tie": f"Tie, so {named}", "no change": f"No change ({named})"}.get(
         decided.action, decided.action.capitalize()
     )
-    if decided.gain.value and decided.relative_to and decided.action in ("use", "turn speculation off"):
-        text += f" ({share(decided.gain.value)} over {decided.relative_to})"
+    gain = decided.gain
+    if gain.value and decided.relative_to and decided.action in ("use", "turn speculation off"):
+        said = share(gain.value)
+        if _compares_ranges(forecast):
+            said = f"between {gain.lo or 0.0:+.0%} and {gain.hi or 0.0:+.0%}"
+        text += f" ({said} over {decided.relative_to})"
     return text
+
+
+def _compares_ranges(forecast: Forecast) -> bool:
+    """Return whether one of the two settings that the gain compares is not determined."""
+    decided = forecast.recommendation
+    named: dict[str, bool] = {}
+    for one in forecast.candidates:  # those at another draft TP come last and are never compared
+        named.setdefault(steps_text(one.num_steps), one.determined)
+    named.setdefault(steps_text(0), forecast.baseline.determined)
+    chosen = decided.candidate is None or forecast.candidates[decided.candidate].determined
+    return not (chosen and named.get(decided.relative_to or "", True))
 
 
 def _flags(forecast: Forecast) -> str:

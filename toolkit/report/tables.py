@@ -14,19 +14,36 @@ from rich.table import Table
 
 _WIDTH = 80  # columns that every terminal has
 _WIDEST = 120
+_LEAST_NAME = 8
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
-    """Return a table; columns whose name starts with '<' are aligned left, others right."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, *, wraps: str = ""
+) -> Table:
+    """Return a table; columns whose name starts with '<' are aligned left, others right.
+
+    Text of the column `wraps` goes on in the next line where it does not fit; others are cut.
+    """
     grid = Table(
         title=title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 0), expand=False
     )
     for name in columns:
         left = name.startswith("<")
-        grid.add_column(name.lstrip("<"), justify="left" if left else "right", no_wrap=True)
+        grid.add_column(name.lstrip("<"), justify="left" if left else "right", no_wrap=name != wraps)
     for row in rows:
         grid.add_row(*row)
     return grid
+
+
+def with_short_names(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return rows whose first cell, a name, is cut at its start so that the others fit 80 columns whole."""
+    widths = [max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)]
+    room = max(_WIDTH - sum(widths[1:]) - len(widths) - 1, _LEAST_NAME)
+    return [[_cut_start(row[0], room), *row[1:]] for row in rows]
+
+
+def _cut_start(name: str, width: int) -> str:
+    return name if len(name) <= width else "…" + name[-(width - 1) :]
 
 
 def rendered(parts: Iterable[RenderableType]) -> str:

@@ -13,7 +13,8 @@ CHECK_SCHEMA = "toolkit.check/1"
 class Term:
     """One coefficient of the cycle time. `value` is None when the data does not determine it.
 
-    `per` says what it is multiplied by; `se` is a standard error in the same unit.
+    `per` says what it is multiplied by; `se` is a standard error in the same unit. `left_open`: no
+    run sees it alone. Not identified and not left open, it is not told from 0, and forecasts use it.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Term:
     identified: bool
     source: str
     per: str = "cycle"
+    left_open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
