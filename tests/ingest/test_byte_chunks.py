@@ -61,7 +61,8 @@ def test_of_a_corrupt_gzip_file_all_before_the_damage_is_read(tmp_path: Path, at
     content, damage = read(tmp_path, PACKED[:at] + bytes([PACKED[at] ^ flip]) + PACKED[at + 1 :])
     before = zlib.decompressobj(31).decompress(PACKED[:at])
     assert content.startswith(before)
-    assert len(damage) == 1
+    # the bits that pad the last byte of the stream mean nothing
+    assert len(damage) == (0 if content == TEXT and at == len(PACKED) - 9 else 1)
 
 
 def test_the_second_member_may_be_the_corrupt_one(tmp_path: Path) -> None:
