@@ -20,13 +20,13 @@ def test_links_lead_to_files(document: Path) -> None:
 
 
 def test_the_readme_shows_commands_that_exist_and_no_others() -> None:
-    shown = set(re.findall(r"`toolkit (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    shown = set(re.findall(r"`toolkit ([\w-]+)", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert shown == set(COMMANDS)
 
 
 def test_the_reference_has_a_section_for_every_command() -> None:
     sections = re.findall(
-        r"^## `toolkit (\w+)", (ROOT / "docs" / "reference.md").read_text("utf-8"), re.MULTILINE
+        r"^## `toolkit ([\w-]+)", (ROOT / "docs" / "reference.md").read_text("utf-8"), re.MULTILINE
     )
     assert set(sections) == set(COMMANDS)
 

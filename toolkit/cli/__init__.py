@@ -20,9 +20,12 @@ BUG = 1
 
 # Name -> "module:command". Only what exists: a command is listed once its module is there.
 COMMANDS = {
+    "profile": "toolkit.cli.profile:profile_command",
+    "probe-path": "toolkit.cli.probe_path:probe_path_command",
     "inspect": "toolkit.cli.inspect:inspect_command",
     "model": "toolkit.cli.model:model_command",
     "predict": "toolkit.cli.predict:predict_command",
+    "demo": "toolkit.cli.demo:demo_command",
 }
 
 

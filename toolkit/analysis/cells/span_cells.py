@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,11 +26,28 @@ _PAUSE = 3.0  # a gap this many usual cycles long held a prefill or an idle serv
 def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> dict[CellKey, Configuration]:
     """Return one configuration per (batch, padded batch, steps, context bin) that the spans show."""
     by_key: dict[CellKey, dict[int, list[SpanCycle]]] = defaultdict(dict)
+    spans = [_without_marked(rank, info) for rank in spans]
     for rank in spans:
         for cycle in rank.cycles:
             by_key[_key(cycle, info)].setdefault(rank.tp_rank, []).append(cycle)
     periods = {rank.tp_rank: _periods(rank.cycles) for rank in spans}
     return {key: _cell(key, ranks, periods, info) for key, ranks in by_key.items()}
+
+
+def _without_marked(rank: RankSpans, info: RunInfo) -> RankSpans:
+    """Leave out the cycles of windows that run.json marks as disturbed: a slowed GPU, a trace being taken."""
+    marked = info.captured.get("excluded_windows")
+    windows = [
+        (window["from_ns"], window["to_ns"])
+        for window in (marked if isinstance(marked, list) else ())
+        if isinstance(window, dict)
+        and isinstance(window.get("from_ns"), int)
+        and isinstance(window.get("to_ns"), int)
+    ]
+    if not windows:
+        return rank
+    usual = [c for c in rank.cycles if not any(begin <= c.t_ns <= end for begin, end in windows)]
+    return replace(rank, cycles=tuple(usual))
 
 
 def _key(cycle: SpanCycle, info: RunInfo) -> CellKey:

@@ -145,3 +145,8 @@ def _int(arguments: dict[str, Any], name: str) -> int | None:
 def _text(arguments: dict[str, Any], name: str) -> str | None:
     value = arguments.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def settings_of(engine: str, arguments: dict[str, Any]) -> RunInfo:
+    """Return the settings in a server's arguments, by the engine's own names for them."""
+    return _vllm_info(arguments) if engine == "vllm" else _sglang_info(arguments)

@@ -1,0 +1,340 @@
+"""Graphs with events: which executable runs when, and that the engine's graph works whatever fails."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import weakref
+from typing import Any
+
+import pytest
+from toolkit_probe import graph_exec, trial
+from toolkit_probe.driver import Driver, DriverError
+from toolkit_probe.event_set import read_sets, readable
+from toolkit_probe.in_graph import InGraph
+from toolkit_probe.recorder import Recorder
+from toolkit_probe.recording import Cycle
+
+from tests.probe.fake_driver import FakeCuda, FakeRuntime, Graph
+from tests.probe.fake_torch import Gpu, install
+
+
+class Rig:
+    """A torch with a GPU, the probe's hooks on its graphs, and the driver's library under both."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, external: bool = True) -> None:
+        self.gpu = Gpu()
+        self.torch = install(patch, self.gpu, external)
+        self.cuda = FakeCuda(self.gpu)
+        self.runtime = FakeRuntime(self.cuda)
+        self.watch = InGraph(Recorder(), steps=True)
+        self.watch.wanted = lambda: True
+        self.watch.load = lambda torch: Driver(self.cuda, self.runtime)
+        kind = self.torch.cuda.graphs.CUDAGraph
+        kind.capture_begin = self.watch.wrap_begin(kind.capture_begin)
+        kind.capture_end = self.watch.wrap_end(kind.capture_end)
+        patch.setattr(trial.time, "sleep", lambda seconds: self.gpu.run())
+
+    def graph(self, draws: int = 0) -> Any:
+        """Capture a draft graph: 20 us, a forward of 250 us, 30 us."""
+        graph = self.torch.cuda.CUDAGraph()
+        graph.draws = draws
+        with self.torch.cuda.graph(graph):
+            self.gpu.kernel(20)
+            marks = self.watch.recorder.marks
+            if marks is not None:
+                marks.begin()
+            self.gpu.kernel(250)
+            if marks is not None:
+                marks.end()
+            self.gpu.kernel(30)
+        return graph
+
+    def cycle(self, graph: Any, sampled: bool = True, times: int = 1) -> Cycle:
+        """Replay it in the draft stage of a cycle and let the GPU work."""
+        cycle = Cycle(0, None, sampled)
+        cycle.open_stage, self.watch.recorder.cycle = "draft", cycle
+        for _ in range(times):
+            graph.replay()
+        self.watch.recorder.cycle = None
+        self.gpu.run()
+        return cycle
+
+    def copies(self) -> list[Graph]:
+        """Return the graphs that we own."""
+        return [graph for graph in self.cuda.graphs.values() if graph.twins]
+
+    def ready(self, graph: Any) -> Any:
+        """Let a first sampled cycle ask for the copy, and the writer make it."""
+        self.cycle(graph)
+        self.watch.work()
+        return graph
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """Return a rig with external events in its torch."""
+    return Rig(monkeypatch)
+
+
+def sets(cycle: Cycle) -> list[Any]:
+    return [events for _, events in cycle.graphs]
+
+
+def test_the_engines_graph_holds_no_node_of_ours(rig: Rig) -> None:
+    graph = rig.graph()
+    assert len(graph.work) == 3 and rig.watch.status() == "ok"
+    assert rig.watch.capturing == 0 and rig.gpu.waits == 0
+
+
+def test_asleep_nothing_takes_memory_on_the_device(rig: Rig) -> None:
+    graph = rig.graph()
+    graph.replay()
+    rig.watch.work()
+    assert not rig.cuda.executables and rig.runtime.launches == 1, "the trial's launch was the only one"
+
+
+def test_a_sampled_cycle_runs_the_copy_and_the_others_run_the_engines_graph(rig: Rig) -> None:
+    graph = rig.ready(rig.graph())
+    torchs, ours = rig.gpu.replays, rig.runtime.launches
+    before = rig.gpu.now_ms
+    cycle = rig.cycle(graph)
+    assert rig.gpu.now_ms - before == pytest.approx(0.3), "the same work was done"
+    assert (rig.gpu.replays - torchs, rig.runtime.launches - ours) == (0, 1)
+    assert cycle.graph == {"draft": True} and not cycle.owed
+    reading = read_sets(sets(cycle))
+    assert reading is not None
+    assert reading.graph_us == pytest.approx(300) and reading.steps_us == pytest.approx((250,))
+    rig.cycle(graph, sampled=False)
+    graph.replay()
+    assert (rig.gpu.replays - torchs, rig.runtime.launches - ours) == (2, 1)
+
+
+def test_the_first_sampled_cycle_runs_the_engines_graph_and_the_next_one_is_sampled_instead(rig: Rig) -> None:
+    cycle = rig.cycle(rig.graph())
+    assert cycle.owed and not readable(sets(cycle)) and rig.runtime.launches == 1
+
+
+def test_events_are_not_recorded_again_before_they_are_read(rig: Rig) -> None:
+    graph = rig.ready(rig.graph())
+    first = rig.cycle(graph)
+    held = rig.cycle(graph)
+    assert not held.owed and sets(held) == [None]
+    first.settled = True
+    assert readable(sets(rig.cycle(graph)))
+
+
+def test_a_reading_that_never_comes_holds_the_events_for_a_while_only(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = rig.ready(rig.graph())
+    rig.cycle(graph)
+    monkeypatch.setattr(graph_exec, "_HELD_NS", -1)
+    assert readable(sets(rig.cycle(graph)))
+
+
+def test_a_graph_that_runs_twice_in_a_phase_is_not_read(rig: Rig) -> None:
+    graph = rig.ready(rig.graph())
+    assert not readable(sets(rig.cycle(graph, times=2)))
+
+
+def test_a_graph_that_draws_random_numbers_is_always_run_by_torch(rig: Rig) -> None:
+    graph = rig.ready(rig.graph(draws=4))
+    before = rig.gpu.offset
+    cycle = rig.cycle(graph)
+    assert rig.gpu.offset == before + 4 and sets(cycle) == [None] and not cycle.owed
+    assert not rig.cuda.executables
+
+
+def test_a_graph_that_brings_its_generator_is_left_alone(rig: Rig) -> None:
+    graph = rig.torch.cuda.CUDAGraph()
+    rig.watch.wrap_generator(lambda graph, state: None)(graph, "state")
+    with rig.torch.cuda.graph(graph):
+        rig.gpu.kernel(10)
+    assert "replay" not in vars(graph)
+    assert rig.watch.status().startswith("unavailable: replay: the engine brings a generator")
+
+
+def test_a_graph_that_the_engine_keeps_to_change_it_is_left_alone(rig: Rig) -> None:
+    rig.torch.cuda.graphs.CUDAGraph.kept = True
+    assert "replay" not in vars(rig.graph())
+
+
+def test_a_kind_of_node_that_is_not_known_to_copy_leaves_the_graph_as_it_is(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.graph()
+    monkeypatch.setattr(Driver, "kinds", lambda self, graph: {0, 13})
+    graph = rig.graph()
+    assert "replay" not in vars(graph) and len(graph.work) == 3
+    assert rig.watch.status() == "ok, 1 graphs without events: last node: nodes of type 13 are not copied"
+
+
+CAPTURE = ("cuStreamGetCaptureInfo_v3", "cuGraphGetRootNodes", "cuGraphClone", "cuGraphNodeFindInClone")
+CAPTURE += ("cuGraphGetNodes", "cuGraphNodeGetType", "cuGraphNodeGetDependentNodes_v2", "cuEventCreate")
+CAPTURE += ("cuGraphAddEventRecordNode", "cuGraphAddDependencies_v2", "cuGraphRemoveDependencies_v2")
+
+
+@pytest.mark.parametrize("name", CAPTURE)
+def test_a_call_that_fails_for_one_graph_leaves_that_graph_as_it_is(rig: Rig, name: str) -> None:
+    rig.graph()
+    for copy in rig.copies():
+        del rig.cuda.graphs[copy.at]
+    rig.cuda.fail = {name: 801}
+    graph = rig.torch.cuda.CUDAGraph()
+    with rig.torch.cuda.graph(graph):
+        rig.gpu.kernel(20)
+        with contextlib.suppress(AttributeError, DriverError):  # as the hook around a forward does
+            rig.watch.recorder.marks._mark()
+        rig.gpu.kernel(30)
+    rig.cuda.fail = {}
+    before = rig.gpu.now_ms
+    rig.cycle(graph)
+    assert rig.gpu.now_ms - before == pytest.approx(0.05) and len(graph.work) == 2
+    assert name in rig.watch.status() and rig.watch.status().startswith("ok, 1 graphs without events: ")
+    assert not rig.copies(), "what was copied is given back"
+    rig.graph()
+    assert rig.watch.graphs == 2, "the next graph is tried again"
+
+
+@pytest.mark.parametrize("name", [*CAPTURE, "cuGraphInstantiateWithFlags", "cuGraphLaunch"])
+def test_a_call_that_never_works_puts_the_events_into_the_engines_graphs(rig: Rig, name: str) -> None:
+    rig.cuda.fail = {name: 801}
+    graph = rig.graph()
+    assert "event nodes always on" in rig.watch.status() and rig.watch.status().startswith("ok, ")
+    assert len(graph.work) == 7, "first, last, and the forward's two"
+    reading = read_sets(sets(rig.cycle(graph)))
+    assert reading is not None and reading.graph_us == pytest.approx(300)
+
+
+def test_a_copy_that_cannot_be_made_executable_is_never_launched(rig: Rig) -> None:
+    graph = rig.graph()
+    rig.cuda.fail = {"cuGraphInstantiateWithFlags": 2}
+    rig.ready(graph)
+    rig.cuda.fail = {}
+    before = rig.gpu.replays
+    cycle = rig.cycle(graph)
+    assert rig.gpu.replays == before + 1 and sets(cycle) == [None] and not cycle.owed
+    assert rig.watch.status() == "ok, 1 graphs without events: cuGraphInstantiateWithFlags gave 2"
+    assert not rig.copies()
+
+
+def test_a_launch_that_fails_is_made_up_for_by_torch_and_leaves_no_error_behind(rig: Rig) -> None:
+    graph = rig.ready(rig.graph())
+    rig.runtime.code = 700
+    before = rig.gpu.replays
+    cycle = rig.cycle(graph)
+    assert rig.gpu.replays == before + 1 and sets(cycle) == [None]
+    assert rig.runtime.last == 0, "torch would take the runtime's last error for the engine's"
+    rig.runtime.code = 0
+    rig.cycle(graph)
+    assert rig.gpu.replays == before + 2, "it is not tried again"
+
+
+def test_the_engines_own_error_in_a_replay_passes_through_once(rig: Rig) -> None:
+    graph = rig.graph()
+
+    def fail(self: Any) -> None:
+        rig.gpu.replays += 1
+        raise ZeroDivisionError("the engine's own")
+
+    rig.torch.cuda.graphs.CUDAGraph.replay = fail
+    before = rig.gpu.replays
+    with pytest.raises(ZeroDivisionError):
+        rig.cycle(graph)
+    assert rig.gpu.replays == before + 1
+
+
+def test_another_device_runs_the_engines_graph(rig: Rig) -> None:
+    graph = rig.ready(rig.graph())
+    rig.torch.cuda.current_device = lambda: 0
+    assert sets(rig.cycle(graph)) == [None]
+
+
+def test_a_graph_that_is_reset_is_never_launched_again_and_gives_its_copy_back(rig: Rig) -> None:
+    graph = rig.ready(rig.graph())
+    cycle = rig.cycle(graph)
+    graph.reset()
+    rig.watch.work()
+    assert not rig.cuda.executables and not {"replay", "reset"} & set(vars(graph))
+    launches = rig.runtime.launches
+    rig.cycle(graph)
+    assert rig.runtime.launches == launches
+    assert read_sets(sets(cycle)) is not None, "what ran can still be read"
+
+
+def test_a_graph_is_freed_with_its_last_reference_and_its_copy_is_given_back(rig: Rig) -> None:
+    graph = rig.ready(rig.graph())
+    gone = weakref.ref(graph)
+    del graph
+    assert gone() is None and rig.cuda.executables
+    rig.watch.work()
+    assert not rig.cuda.executables
+
+
+def test_nothing_is_given_back_or_made_while_a_graph_is_captured(rig: Rig) -> None:
+    graph = rig.graph()
+    rig.cycle(graph)
+    said = len(rig.cuda.said)
+    rig.watch.capturing = 1
+    rig.watch.work()
+    assert len(rig.cuda.said) == said
+    rig.watch.capturing = 0
+    rig.watch.work()
+    assert len(rig.cuda.executables) == 1
+
+
+def test_two_boundaries_at_one_place_are_one_event(rig: Rig) -> None:
+    graph = rig.torch.cuda.CUDAGraph()
+    with rig.torch.cuda.graph(graph):
+        marks = rig.watch.recorder.marks
+        for us in (240, 260):
+            marks.begin()
+            rig.gpu.kernel(us)
+            marks.end()
+    made = sum(name == "cuGraphAddEventRecordNode" for name in rig.cuda.said)
+    reading = read_sets(sets(rig.cycle(rig.ready(graph))))
+    assert reading is not None and reading.steps_us == pytest.approx((240, 260))
+    trials = 3  # the trial's graph: first, around its second node, which is also its last
+    assert made - trials == 3
+
+
+def test_torch_without_external_events_and_no_driver_leaves_graphs_unchanged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig(monkeypatch, external=False)
+    rig.cuda.fail = {"cuGraphClone": 801}
+    graph = rig.graph()
+    assert rig.watch.status() == "unavailable: torch 2.11.0 has no external events"
+    assert "replay" not in vars(graph) and len(graph.work) == 3
+
+
+def test_a_driver_that_refuses_all_leaves_graphs_unchanged(rig: Rig) -> None:
+    rig.gpu.refuse_external = True
+    rig.cuda.fail = {"cuGraphClone": 801}
+    graph = rig.graph()
+    assert rig.watch.status().startswith("unavailable: an event cannot be captured")
+    assert "replay" not in vars(graph) and len(graph.work) == 3
+
+
+def test_a_driver_that_lacks_a_function_is_found_out(rig: Rig) -> None:
+    del rig.cuda.cuGraphAddDependencies_v2
+    type(rig.cuda).cuGraphAddDependencies_v2, kept = None, type(rig.cuda).cuGraphAddDependencies_v2
+    try:
+        rig.graph()
+    finally:
+        type(rig.cuda).cuGraphAddDependencies_v2 = kept
+    assert rig.watch.status() == "ok, event nodes always on: the driver has no cuGraphAddDependencies_v2"
+
+
+def test_a_graph_that_is_not_wanted_is_left_unchanged(rig: Rig) -> None:
+    rig.graph()
+    rig.watch.wanted = lambda: False
+    assert "replay" not in vars(rig.graph()) and rig.watch.graphs == 1
+
+
+def test_a_capture_that_fails_is_the_engines_to_see(rig: Rig) -> None:
+    torch = sys.modules["torch"]
+    with pytest.raises(AssertionError, match="one capture at a time"), torch.cuda.graph(rig.graph()):
+        torch.cuda.CUDAGraph().capture_begin()
+    assert rig.watch.capturing == 0

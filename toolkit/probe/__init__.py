@@ -1,0 +1,1 @@
+"""The probe: what the toolkit loads inside a server. Its folder for PYTHONPATH is `site/`."""

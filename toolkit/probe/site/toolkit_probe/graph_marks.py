@@ -1,0 +1,136 @@
+"""Places in a graph that is being captured, and the copy of it that gets an event at each place.
+
+Nothing is added to the engine's own graph. A place is what the driver says while the capture is open: the
+nodes that the stream's next node will follow. When the capture ends, the graph is copied, and in the copy an
+event record node goes behind those nodes and before all that came to depend on them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .driver import Driver, DriverError, Edge, Event
+from .event_set import EventSet
+
+# CUgraphNodeType: kernel, memcpy, memset, host, child graph, empty, event wait, event record.
+_COPIED = {0, 1, 2, 3, 4, 5, 6, 7}
+
+
+class Place(NamedTuple):
+    """The nodes before a place, and for each the dependents that it had already (of none: the roots)."""
+
+    after: tuple[int, ...]
+    known: frozenset[tuple[int, int]]  # (node, dependent); (0, root)
+
+
+class Marks:
+    """Collects places while a graph is captured, under the names that the recorder's marks have."""
+
+    def __init__(self, driver: Driver, stream: Callable[[], int]) -> None:
+        self._driver = driver
+        self._stream = stream
+        self._graph = 0
+        self._open = 0
+        self._places: list[Place] = []
+        self._forwards: list[tuple[int, int]] = []
+
+    def record_first(self) -> None:
+        """Mark the place before the graph's first node."""
+        self._mark()
+
+    def record_last(self) -> None:
+        """Mark the place behind its last node."""
+        self._mark()
+
+    def begin(self) -> None:
+        """Mark the start of a draft forward."""
+        self._open = self._mark()
+
+    def end(self) -> None:
+        """Mark its end."""
+        self._forwards.append((self._open, self._mark()))
+
+    def copied(self) -> Sketch:
+        """Copy the graph, while its capture is still open: afterwards it belongs to torch."""
+        clone = self._driver.clone(self._graph)
+        try:
+            refused = self._driver.kinds(clone) - _COPIED
+            if refused:
+                raise DriverError(f"nodes of type {min(refused)} are not copied")
+            places = [self._twin(one, clone) for one in self._places]
+            return Sketch(self._driver, clone, places, self._forwards)
+        except Exception:
+            self._driver.call("cuGraphDestroy", clone)
+            raise
+
+    def _mark(self) -> int:
+        """Return the number of the place here; two marks with no node between them are one place."""
+        graph, after = self._driver.capture_state(self._stream())
+        if self._graph not in (0, graph):
+            raise DriverError("another graph is captured now")
+        self._graph = graph
+        if not self._places or self._places[-1].after != after:
+            if after:
+                pairs = [(node, edge.node) for node in after for edge in self._driver.dependents(node)]
+            else:
+                pairs = [(0, root) for root in self._driver.roots(graph)]
+            self._places.append(Place(after, frozenset(pairs)))
+        return len(self._places) - 1
+
+    def _twin(self, place: Place, clone: int) -> Place:
+        def twin(node: int) -> int:
+            return self._driver.twin(node, clone) if node else 0
+
+        known = frozenset((twin(node), twin(later)) for node, later in place.known)
+        return Place(tuple(twin(node) for node in place.after), known)
+
+
+class Sketch:
+    """A copy of a graph, not executable yet, with events still to be put in. Owns the copy."""
+
+    def __init__(
+        self, driver: Driver, graph: int, places: list[Place], forwards: list[tuple[int, int]]
+    ) -> None:
+        self._driver = driver
+        self._places = places
+        self._forwards = forwards
+        self.graph = graph
+
+    def events(self) -> EventSet:
+        """Put the event nodes in; return the events. What fails gives the copy back."""
+        try:
+            return self._set(self._insert())
+        except Exception:
+            self._driver.call("cuGraphDestroy", self.graph)
+            raise
+
+    def _insert(self) -> list[Event]:
+        events = [self._driver.event() for _ in self._places]
+        later = [self._later(place) for place in self._places]  # as it is before anything is moved
+        behind: dict[int, int] = {}  # the event node that now stands between a node and its dependents
+        moved: set[tuple[int, int]] = set()
+        for place, event, edges in zip(self._places, events, later):  # noqa: B905
+            after = dict.fromkeys([*place.after, *(behind[node] for node in place.after if node in behind)])
+            node = self._driver.add_event(self.graph, list(after), event)
+            self._driver.link(self.graph, node, list(dict.fromkeys(edge.node for _, edge in edges)))
+            for before, edge in edges:
+                if before and (before, edge.node) not in moved:
+                    self._driver.unlink(self.graph, before, edge)
+                    moved.add((before, edge.node))
+            behind.update(dict.fromkeys(place.after, node))
+        return events
+
+    def _later(self, place: Place) -> list[tuple[int, Edge]]:
+        """Return the dependencies that came after the place was marked."""
+        if place.after:
+            found = [(node, edge) for node in place.after for edge in self._driver.dependents(node)]
+        else:
+            found = [(0, Edge(root, b"")) for root in self._driver.roots(self.graph)]
+        return [(node, edge) for node, edge in found if (node, edge.node) not in place.known]
+
+    def _set(self, events: list[Event]) -> EventSet:
+        found = EventSet(None)
+        found.first, found.last = events[0], events[-1]
+        found.forwards = [(events[start], events[end]) for start, end in self._forwards]
+        return found

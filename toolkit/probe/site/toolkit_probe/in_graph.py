@@ -1,0 +1,283 @@
+"""Times inside captured graphs: at the first and the last node, and around each draft forward.
+
+Two ways, tried on small graphs of our own before the engine's first one is touched:
+
+- copies: the engine's graph stays as it is. While it is captured, places are noted; a copy of it gets events
+  there and runs instead of it in sampled cycles (`graph_marks.py`, `graph_exec.py`).
+- nodes: where the driver does not offer that, torch's external events are captured into the engine's graph,
+  and stamped in every replay. They cost about 1 % of a cycle.
+
+What fails for one graph leaves that graph as the engine made it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .complaints import complain
+from .driver import Driver, loaded_driver
+from .event_set import EventSet
+from .graph_exec import GraphCopy
+from .graph_marks import Marks, Sketch
+from .recorder import Recorder
+from .recording import Cycle
+from .trial import try_copies, try_nodes
+
+_FLAGS = 1  # CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, as torch asks for
+
+
+class InGraph:
+    """Puts events into graphs. `lock` is held while the driver is asked about events by another thread.
+
+    A question about an event breaks a capture that another thread has open, so `capturing` forbids it.
+    """
+
+    def __init__(self, recorder: Recorder, steps: bool) -> None:
+        self.recorder = recorder
+        self.steps = steps
+        self.wanted: Callable[[], bool] = bool
+        self.load: Callable[[Any], Driver] = lambda torch: loaded_driver(torch.version.cuda)
+        self.lock = threading.Lock()
+        self.capturing = 0
+        self.graphs = 0
+        self.without: dict[str, int] = {}  # graphs that stay as they are, by why
+        self.unavailable: str | None = None
+        self.always_on: str | None = None  # why the engine's own graphs hold the events
+        self._driver: Driver | None = None
+        self._tried = False
+        self._open: list[tuple[Any, Marks | EventSet | None]] = []
+        self._asked: deque[GraphCopy] = deque()  # to be made executable
+        self._gone: deque[GraphCopy] = deque()  # to be given back
+        self._own_generators: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def status(self) -> str:
+        """Return ok and what restricts it, `no graphs yet`, or `unavailable: why`."""
+        if not self.steps:
+            return "unavailable: the mode is stages"
+        if self.unavailable:
+            return f"unavailable: {self.unavailable}"
+        if not self.graphs:
+            return f"unavailable: {next(iter(self.without))}" if self.without else "no graphs yet"
+        said = ["ok"]
+        if self.always_on:
+            said.append(f"event nodes always on: {self.always_on}")
+        said += [f"{count} graphs without events: {why}" for why, count in self.without.items()]
+        return ", ".join(said)
+
+    def wrap_begin(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `CUDAGraph.capture_begin` that marks the place before the first node."""
+
+        def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            events = self._prepare()
+            with self.lock:
+                self.capturing += 1
+            try:
+                result = original(graph, *args, **kwargs)
+            except BaseException:
+                self._leave()
+                raise
+            self._begin(graph, events)
+            return result
+
+        return capture_begin
+
+    def wrap_end(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `CUDAGraph.capture_end` that marks the place behind the last node."""
+
+        def capture_end(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            events = self._finish(graph)
+            try:
+                result = original(graph, *args, **kwargs)
+            finally:
+                self._leave()
+            if events is not None:
+                self._attach(graph, events)
+            return result
+
+        return capture_end
+
+    def wrap_generator(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `CUDAGraph.register_generator_state` that says which graphs bring a generator."""
+
+        def register_generator_state(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            self._own_generators.add(graph)
+            return original(graph, *args, **kwargs)
+
+        return register_generator_state
+
+    def adopt(self) -> None:
+        """Let the calling thread make copies executable; it has the engine's device."""
+        try:
+            if self._driver is not None:
+                self._driver.relax()
+        except Exception as error:
+            complain("the writer's capture mode", error)
+
+    def work(self) -> None:
+        """Make the copies executable that sampled cycles asked for; give back those whose graph is gone."""
+        while self._asked or self._gone:
+            with self.lock:
+                if self.capturing:
+                    return
+                self._next()
+
+    def held(self, sampled: int) -> bool:
+        """Say whether the readings of this many cycles have to be caught before events are overwritten."""
+        return bool(sampled and self.always_on)
+
+    def _next(self) -> None:
+        try:
+            if self._gone:
+                self._gone.popleft().drop()
+            elif self._asked:
+                copy = self._asked.popleft()
+                copy.build()
+                if copy.why:
+                    self._leave_out(copy.why)
+        except Exception as error:
+            complain("making or giving back a graph's copy", error)
+
+    def _leave(self) -> None:
+        with self.lock:
+            self.capturing = max(0, self.capturing - 1)
+
+    def _leave_out(self, why: str) -> None:
+        self.without[why] = self.without.get(why, 0) + 1
+        complain("a graph without events", why)
+
+    def _prepare(self) -> Marks | EventSet | None:
+        """Return an empty set for a graph that is wanted; None leaves the graph as it is."""
+        try:
+            if not self.steps or self.capturing or not self.wanted():
+                return None
+            while self._gone:
+                self._next()
+            torch = sys.modules["torch"]
+            if not self._tried:
+                self._tried = True
+                self.unavailable = "on trial"  # or the trial's own graphs would be ours to watch
+                self.unavailable = self._try(torch)
+            if self.unavailable:
+                return None
+            if self._driver is not None:
+                return Marks(self._driver, lambda: int(torch.cuda.current_stream().cuda_stream))
+            return EventSet(lambda: torch.cuda.Event(enable_timing=True, external=True))
+        except Exception as error:
+            self.unavailable = str(error)
+            return None
+
+    def _try(self, torch: Any) -> str | None:
+        """Find the way; return why there is none."""
+        try:
+            driver = self.load(torch)
+            try_copies(driver, torch)
+        except Exception as error:
+            why = f"{error}" or type(error).__name__
+            complain("copies of graphs", error)
+            refused = try_nodes(torch)
+            self.always_on = None if refused else why
+            return refused
+        self._driver = driver
+        return None
+
+    def _begin(self, graph: Any, events: Marks | EventSet | None) -> None:
+        if events is not None:
+            try:
+                events.record_first()
+                self.recorder.marks = events
+            except Exception as error:
+                self._leave_out(f"first node: {error}")
+                events = None
+        self._open.append((graph, events))
+
+    def _finish(self, graph: Any) -> Sketch | EventSet | None:
+        if not self._open:
+            return None
+        events = self._open.pop()[1]
+        if events is None:
+            return None
+        self.recorder.marks = None
+        try:
+            events.record_last()
+            return events.copied() if isinstance(events, Marks) else events
+        except Exception as error:
+            self._leave_out(f"last node: {error}")
+            return None
+
+    def _attach(self, graph: Any, events: Sketch | EventSet) -> None:
+        """Let this graph, and no other, say when it is replayed. It holds its events and its copy."""
+        try:
+            if isinstance(events, EventSet):
+                _watch(graph, self.recorder, functools.partial(_recorded, events))
+            else:
+                self._attach_copy(graph, events)
+            self.graphs += 1
+        except Exception as error:
+            self._leave_out(f"replay: {error}")
+
+    def _attach_copy(self, graph: Any, sketch: Sketch) -> None:
+        torch: Any = sys.modules["torch"]
+        copy = GraphCopy(self._driver, sketch, torch, _FLAGS)  # type: ignore[arg-type]
+        if graph in self._own_generators or _kept(graph):
+            self._gone.append(copy)
+            raise RuntimeError("the engine brings a generator, or keeps the graph to change it")
+
+        def drop() -> None:
+            copy.why = "the graph is gone"
+            self._gone.append(copy)
+
+        def replayed(cycle: Cycle, phase: str, plain: Callable[[], Any]) -> Any:
+            return plain() if self.capturing else copy.replay(cycle, phase, plain, self._asked.append)
+
+        _watch(graph, self.recorder, replayed, drop)
+        weakref.finalize(graph, drop).atexit = False
+
+
+def _watch(
+    graph: Any,
+    recorder: Recorder,
+    replayed: Callable[[Cycle, str, Callable[[], Any]], Any],
+    drop: Callable[[], None] | None = None,
+) -> None:
+    """Give one graph a `replay` that asks `replayed` in sampled cycles. The graph is not held by it."""
+    reference, kind = weakref.ref(graph), type(graph)
+
+    def replay(*args: Any, **kwargs: Any) -> Any:
+        cycle = recorder.cycle
+        if cycle is None or cycle.open_stage is None:
+            return kind.replay(reference(), *args, **kwargs)
+        cycle.graph[cycle.open_stage] = True
+        if not cycle.sampled:
+            return kind.replay(reference(), *args, **kwargs)
+        return replayed(cycle, cycle.open_stage, lambda: kind.replay(reference(), *args, **kwargs))
+
+    def reset(*args: Any, **kwargs: Any) -> Any:
+        known = reference()
+        vars(known).pop("replay", None)
+        vars(known).pop("reset", None)
+        if drop is not None:
+            drop()
+        return kind.reset(known, *args, **kwargs)
+
+    graph.replay = replay
+    if hasattr(kind, "reset"):
+        graph.reset = reset
+
+
+def _recorded(events: EventSet, cycle: Cycle, phase: str, plain: Callable[[], Any]) -> Any:
+    cycle.graphs.append((phase, events))
+    return plain()
+
+
+def _kept(graph: Any) -> bool:
+    """Say whether the engine asked torch to keep the graph, which torch tells by giving it out."""
+    try:
+        return bool(graph.raw_cuda_graph())
+    except Exception:
+        return False

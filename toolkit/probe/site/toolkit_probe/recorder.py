@@ -1,0 +1,120 @@
+"""The engine's side of recording: what hooks call. Asleep, each of them reads one flag and goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .recording import Cycle, Recording
+
+
+class Recorder:
+    """The open cycle and stage of the engine's thread.
+
+    `awake` is the flag that hooks test. `marks` is set while draft forwards are to be stamped: during the
+    capture of a graph, or in the draft stage of a sampled cycle that runs eagerly.
+    """
+
+    __slots__ = ("awake", "cycle", "marks", "recording")
+
+    def __init__(self) -> None:
+        self.awake = False
+        self.recording: Recording | None = None
+        self.cycle: Cycle | None = None
+        self.marks: Any = None
+
+    def start(self, recording: Recording) -> None:
+        """Wake up."""
+        self.cycle = None
+        self.recording = recording
+        self.awake = True
+
+    def stop(self) -> None:
+        """Sleep again; a cycle that is still open ends in the queue of its own recording."""
+        self.awake = False
+        self.recording = None
+
+    def begin_cycle(self) -> Cycle | None:
+        """Open a cycle; a cycle that was left open is abandoned."""
+        recording = self.recording
+        if recording is None:
+            return None
+        if self.cycle is not None:
+            self.abandon()
+        self.cycle = recording.begin_cycle()
+        if recording.full:
+            self.awake = False
+        return self.cycle
+
+    def end_cycle(self) -> None:
+        """Close the open cycle and hand it over."""
+        cycle, self.cycle = self.cycle, None
+        recording = self.recording
+        if cycle is not None and recording is not None:
+            recording.end_cycle(cycle)
+            if recording.full:
+                self.awake = False
+
+    def abandon(self) -> None:
+        """Give the open cycle up: the engine raised, or began another."""
+        cycle, self.cycle = self.cycle, None
+        self.marks = None
+        if cycle is not None and self.recording is not None:
+            self.recording.abandon(cycle)
+
+    def other_work(self) -> None:
+        """Note work between two cycles."""
+        if self.recording is not None:
+            self.recording.other_work()
+
+    def begin_stage(self, phase: str) -> Cycle | None:
+        """Stamp the start of a phase; None outside a cycle or inside another phase."""
+        cycle = self.cycle
+        if cycle is None or cycle.open_stage is not None:
+            return None
+        clock = self._clock()
+        if clock is None:
+            return None
+        cycle.open_stage = phase
+        cycle.graph.setdefault(phase, False)
+        cycle.open_stamp = clock.stamp(cycle.place)
+        if cycle.sampled and phase == "draft":
+            self.marks = EagerMarks(clock, cycle)
+        return cycle
+
+    def end_stage(self, cycle: Cycle) -> None:
+        """Stamp the end of the open phase."""
+        self.marks = None
+        clock = self._clock()
+        phase, start = cycle.open_stage, cycle.open_stamp
+        cycle.open_stage = cycle.open_stamp = None
+        if clock is not None and phase is not None:
+            cycle.stages.append((phase, start, clock.stamp(cycle.place)))
+
+    def replayed(self, padded: int | None, whole: bool | None) -> None:
+        """Note that a graph of `padded` requests ran in the open phase; `whole` is None for pieces."""
+        cycle = self.cycle
+        if cycle is None or cycle.open_stage is None:
+            return
+        cycle.graph[cycle.open_stage] = whole
+        if padded is not None and (cycle.padded is None or cycle.open_stage in ("verify", "decode")):
+            cycle.padded = padded
+
+    def _clock(self) -> Any:
+        return None if self.recording is None else self.recording.clock
+
+
+class EagerMarks:
+    """Stamps around each draft forward of one eager draft stage."""
+
+    def __init__(self, clock: Any, cycle: Cycle) -> None:
+        self._clock = clock
+        self._cycle = cycle
+        self._start: Any = None
+
+    def begin(self) -> None:
+        """Stamp the start of a forward."""
+        self._start = self._clock.stamp(self._cycle.place)
+
+    def end(self) -> None:
+        """Stamp its end."""
+        self._cycle.marks.append((self._start, self._clock.stamp(self._cycle.place)))

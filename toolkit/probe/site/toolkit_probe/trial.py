@@ -1,0 +1,78 @@
+"""Small graphs of our own, captured before the engine's first: they show which way events get into graphs.
+
+They run while the engine is starting, and poll instead of waiting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .driver import Driver, DriverError
+from .event_set import in_order
+from .graph_exec import GraphCopy
+from .graph_marks import Marks
+
+_TRIAL_S = 2.0  # how long one may take
+
+
+def try_copies(driver: Driver, torch: Any) -> None:
+    """Capture a graph of two nodes, copy it with events around the second, run both; raise what fails."""
+    nodes = [driver.event() for _ in range(2)]  # the work: event records, since they touch no memory
+    graph = torch.cuda.CUDAGraph()
+
+    def stream() -> int:
+        return int(torch.cuda.current_stream().cuda_stream)
+
+    marks = Marks(driver, stream)
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        marks.record_first()
+        driver.record_external(nodes[0], stream())
+        marks.begin()
+        driver.record_external(nodes[1], stream())
+        marks.end()
+        marks.record_last()
+        sketch = marks.copied()
+    copy = GraphCopy(driver, sketch, torch, flags=0)
+    try:
+        graph.replay()
+        copy.build()
+        if copy.why:
+            raise DriverError(copy.why)
+        copy.launch()
+        _wait(lambda: in_order([copy.events]))
+    finally:
+        copy.drop()
+
+
+def try_nodes(torch: Any) -> str | None:
+    """Capture two of torch's external events; return why that does not work, or None."""
+    try:
+        first, last = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
+    except TypeError:
+        return f"torch {torch.__version__} has no external events"
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            first.record()
+            last.record()
+        graph.replay()
+        _wait(lambda: last.query() and first.elapsed_time(last) >= 0)
+    except Exception as error:
+        return f"an event cannot be captured: {error}"
+    return None
+
+
+def _wait(passed: Callable[[], bool]) -> None:
+    """Ask until it is so. An event that has never been recorded may say that it is passed, and have no time."""
+    ends = time.monotonic() + _TRIAL_S
+    error: Exception | None = None
+    while time.monotonic() < ends:
+        try:
+            if passed():
+                return
+        except Exception as raised:
+            error = raised
+        time.sleep(0.001)
+    raise error or TimeoutError("events in a graph were not passed in their order")

@@ -1,0 +1,217 @@
+"""The writer's thread: asks which stamps are done, reads graphs of sampled cycles, writes lines.
+
+It shares the interpreter's lock with the engine, so it works in slices of a few cycles and sleeps between.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .complaints import complain
+from .event_set import EventSet, Reading, fits_stage, read_sets, readable
+from .in_graph import InGraph
+from .recording import Cycle, Recording
+from .spans_file import SpansFile, cycle_line
+
+_IDLE_S = 0.025  # between two looks when nothing is sampled
+_SAMPLING_S = 0.002  # while a sampled cycle is to be read
+_CATCHING_S = 0.0003  # the same where the next replay overwrites the graph's events
+_SLICE = 4  # cycles resolved before the interpreter's lock is offered again
+_PAUSE_S = 0.001
+_READ_FOR_NS = 50_000_000  # after its end, until a sampled cycle counts as unread
+_COUNTS_FOR_NS = 3_000_000_000  # after its end, until a cycle is written without acceptance
+_COUNTS_AT_END_NS = 500_000_000  # the same, once the recording has been stopped
+_COUNTS_CYCLES = 16  # or that many later cycles
+_LOST_NS = 20_000_000_000  # a stamp that is not done by then never is
+
+
+class Writer(threading.Thread):
+    """Drains one recording into its file until `finish` or the recording is full and empty."""
+
+    def __init__(self, recording: Recording, spans: SpansFile, in_graph: InGraph) -> None:
+        super().__init__(name="toolkit-probe-writer", daemon=True)
+        self.recorded = 0
+        self.spans = spans
+        self._recording = recording
+        self._in_graph = in_graph
+        self._leave_ns: int | None = None
+        self._asked_ns = 0
+        self._adopted = False
+        self._sampled: list[Cycle] = []  # cycles whose graphs are still to be read
+
+    def finish(self, seconds: float) -> None:
+        """Write what is finished, for at most `seconds`, then close the file."""
+        self._asked_ns = time.monotonic_ns()
+        self._leave_ns = self._asked_ns + int(seconds * 1e9)
+        self._recording.wake.set()
+        if self.is_alive():
+            self.join(seconds + 2)
+
+    def run(self) -> None:
+        """Look, write, sleep."""
+        try:
+            while not self._over():
+                self._recording.wake.wait(self._pace_s())
+                self._recording.wake.clear()
+                self._look()
+        except Exception as error:
+            complain("writing spans", error)
+        finally:
+            self._close()
+
+    def _pace_s(self) -> float:
+        if self._in_graph.held(len(self._sampled)):
+            return _CATCHING_S
+        return _SAMPLING_S if self._sampled else _IDLE_S
+
+    def _over(self) -> bool:
+        recording = self._recording
+        left = recording.finished or recording.sampling or self._sampled
+        if self._leave_ns is None:
+            return recording.over() and not left
+        return not left or time.monotonic_ns() >= self._leave_ns
+
+    def _look(self) -> None:
+        if not self._adopted and self._recording.clock is not None:
+            self._adopted = True
+            self._recording.clock.adopt()
+            self._in_graph.adopt()
+        if self._adopted:
+            self._in_graph.work()
+        self._read_graphs()
+        while self._resolve_slice():
+            time.sleep(_PAUSE_S)
+            self._read_graphs()
+
+    def _resolve_slice(self) -> bool:
+        """Write up to a slice of cycles; say whether there may be more."""
+        finished, lines = self._recording.finished, []
+        for _ in range(_SLICE):
+            if not finished:
+                break
+            line = self._line(finished[0])
+            if line is None:
+                break
+            finished.popleft()
+            lines.append(line)
+        lines = [line for line in lines if line]
+        if lines:
+            self.spans.write(lines)
+            self.recorded += len(lines)
+        return len(lines) == _SLICE
+
+    def _line(self, cycle: Cycle) -> str | None:
+        """Return the cycle's line; None while something of it is to come; empty when it is lost."""
+        age_ns = time.monotonic_ns() - cycle.finished_ns
+        with self._in_graph.lock:
+            if self._in_graph.capturing:
+                return None
+            if not self._passed(cycle):
+                if age_ns < _LOST_NS:
+                    return None
+                self._recording.dropped += 1
+                return ""
+            if cycle in self._sampled or cycle in self._recording.sampling:
+                return None
+            if cycle.awaits and cycle.correct is None and not self._late(age_ns):
+                return None
+            return cycle_line(cycle, self._stage_us(cycle))
+
+    def _passed(self, cycle: Cycle) -> bool:
+        clock = self._recording.clock
+        return clock is not None and all(clock.done(end) for _, _, end in reversed(cycle.stages))
+
+    def _late(self, age_ns: int) -> bool:
+        leaving = self._leave_ns is not None and time.monotonic_ns() > self._asked_ns + _COUNTS_AT_END_NS
+        return leaving or age_ns > _COUNTS_FOR_NS or len(self._recording.finished) > _COUNTS_CYCLES
+
+    def _stage_us(self, cycle: Cycle) -> dict[str, float | None]:
+        """Return the phases' times and give the stamps back."""
+        clock: Any = self._recording.clock
+        found: dict[str, float | None] = {}
+        for phase, start, end in cycle.stages:
+            span = clock.span_us(start, end)
+            before = found.get(phase)
+            found[phase] = None if span is None else round(span + (before or 0.0), 3)
+            clock.free(start)
+            clock.free(end)
+        if cycle.marks:
+            steps = [clock.span_us(start, end) for start, end in cycle.marks]
+            if cycle.steps is None and None not in steps:
+                cycle.steps = steps
+            for start, end in cycle.marks:
+                clock.free(start)
+                clock.free(end)
+        return found
+
+    def _read_graphs(self) -> None:
+        """Try to read the graphs of each sampled cycle whose phases are passed."""
+        while self._recording.sampling:
+            self._sampled.append(self._recording.sampling.popleft())
+        kept = []
+        for cycle in self._sampled:
+            with self._in_graph.lock:
+                if self._in_graph.capturing or self._unread(cycle):
+                    kept.append(cycle)
+                else:
+                    cycle.settled = True
+        self._sampled = kept
+
+    def _unread(self, cycle: Cycle) -> bool:
+        """Say whether a graph of the cycle is still to be read; give up when it has been overwritten."""
+        if cycle.finished_ns < 0:
+            return False
+        waiting = self._read(cycle)
+        if not cycle.finished_ns:
+            return True
+        age_ns = time.monotonic_ns() - cycle.finished_ns
+        if waiting and age_ns > _READ_FOR_NS and (self._passed(cycle) or age_ns > _LOST_NS):
+            self._recording.unread += 1
+            return False
+        return waiting
+
+    def _read(self, cycle: Cycle) -> bool:
+        """Read each phase that has passed and is not read yet; say whether one is left."""
+        clock: Any = self._recording.clock
+        left = False
+        for phase, start, end in list(cycle.stages):
+            sets = [events for name, events in list(cycle.graphs) if name == phase]
+            if phase in cycle.readings or not readable(sets):
+                continue
+            if not clock.done(end):
+                left = True
+                continue
+            reading = _reading(sets)
+            later = self._in_graph.always_on is not None
+            if reading is None or not fits_stage(reading, clock.span_us(start, end), later):
+                left = True
+                continue
+            cycle.readings[phase] = reading.graph_us
+            if phase == "draft" and reading.steps_us:
+                cycle.steps = list(reading.steps_us)
+        return left
+
+    def _close(self) -> None:
+        self._recording.full = True
+        self._recording.closed = True
+        self._recording.dropped += len(self._recording.finished)
+        self._recording.finished.clear()
+        for cycle in (*self._sampled, *self._recording.sampling):
+            cycle.settled = True
+        self._recording.sampling.clear()
+        try:
+            self.spans.close(self._recording.dropped)
+        except Exception as error:
+            complain("closing spans", error)
+
+
+def _reading(sets: Sequence[EventSet]) -> Reading | None:
+    """Read; an error of the driver is a reading that failed, not the recording's end."""
+    try:
+        return read_sets(sets)
+    except Exception as error:
+        complain("reading events in graphs", error)
+        return None

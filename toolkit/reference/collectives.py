@@ -1,0 +1,64 @@
+"""Every exchange between ranks during a forward goes through here, by name.
+
+Callers use `collectives.all_reduce(...)`, never a copied name, so that one replaced attribute is seen
+by all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+# torch 2.13 renamed it, and warns of the old name
+_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ranks that share a model: this rank's place among them. `handle` is None for a group of one.
+
+    `delay_us`: artificial latency added to each all-reduce (CPU only), to play slow links.
+    """
+
+    rank: int = 0
+    size: int = 1
+    handle: Any = None
+    delay_us: float = 0.0
+
+    def part(self, count: int) -> slice:
+        """Return this rank's share of `count` equal things."""
+        each = count // self.size
+        return slice(self.rank * each, (self.rank + 1) * each)
+
+
+def all_reduce(values: Tensor, group: Group, name: str) -> Tensor:
+    """Return the sum of `values` over the ranks, in place. `name` says which part of the model asks."""
+    if group.size > 1:
+        dist.all_reduce(values, group=group.handle)
+        if group.delay_us:
+            _wait(group.delay_us)
+    return values
+
+
+def all_gather(values: Tensor, group: Group, name: str) -> Tensor:
+    """Return the ranks' `values` side by side: [..., n] becomes [..., size * n]."""
+    if group.size == 1:
+        return values
+    gathered = torch.empty(
+        (group.size * values.shape[0], *values.shape[1:]), dtype=values.dtype, device=values.device
+    )
+    _GATHER(gathered, values.contiguous(), group=group.handle)
+    parts = gathered.view(group.size, *values.shape)
+    return parts.movedim(0, -2).reshape(*values.shape[:-1], group.size * values.shape[-1])
+
+
+def _wait(microseconds: float) -> None:
+    """Spin: a sleep would take 50 us more than asked."""
+    until = time.perf_counter_ns() + int(microseconds * 1000)
+    while time.perf_counter_ns() < until:
+        pass

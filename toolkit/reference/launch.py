@@ -1,0 +1,72 @@
+"""Starts a process for each rank and watches them: the end of one is the end of the server."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+_POLL_S = 0.05
+_PATIENCE_S = 5.0  # between asking a rank to end and killing it
+
+
+class _StopError(Exception):
+    """Someone asked the server to end."""
+
+
+def launch(arguments: Sequence[str], ranks: int) -> int:
+    """Serve until a signal or the end of a rank; return the exit code.
+
+    0 when asked to end (SIGTERM, SIGINT), else 1: a rank never ends on its own.
+    """
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+    started: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory(prefix="toolkit-reference-") as folder:
+        try:
+            for rank in range(ranks):
+                started.append(_start(arguments, rank, Path(folder) / "rendezvous"))
+            return _watch(started)
+        except _StopError:
+            return 0
+        finally:
+            _end(started)
+
+
+def _start(arguments: Sequence[str], rank: int, rendezvous: Path) -> subprocess.Popen[bytes]:
+    """Start one rank in a session of its own, so that Ctrl-C reaches only the launcher."""
+    command = [sys.executable, "-m", "toolkit.reference", *arguments]
+    command += ["--tp-rank", str(rank), "--rendezvous", str(rendezvous)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _watch(started: Sequence[subprocess.Popen[bytes]]) -> int:
+    while True:
+        for rank, process in enumerate(started):
+            if process.poll() is not None:
+                sys.stderr.write(f"rank {rank} ended with code {process.returncode}; the server ends\n")
+                return 1
+        time.sleep(_POLL_S)
+
+
+def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for process in started:
+        process.terminate()
+    until = time.monotonic() + _PATIENCE_S
+    for process in started:
+        try:
+            process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    raise _StopError
