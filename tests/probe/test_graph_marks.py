@@ -27,7 +27,6 @@ class Capture:
         self.graph = Graph()
         self.streams: list[list[int]] = [[] for _ in range(streams)]
         self.marks = Marks(Driver(self.cuda), lambda: 7)
-        self.marked: list[tuple[set[int], set[int]]] = []  # nodes before a mark, and all that were there
 
     def kernel(self, stream: int = 0, edge: bytes = EDGE) -> int:
         node = self.graph.add(nothing, *self.streams[stream], edge=edge)
@@ -163,9 +162,11 @@ def test_whatever_is_captured_keeps_its_order_and_has_each_event_at_its_place(pr
     capture = Capture(streams=3)
     capture.mark()
     seen: list[tuple[set[int], set[int]]] = [(set(), set())]
+    own = []  # nodes of the stream that is marked
     for what, stream, other in program:
         if what == "kernel":
-            capture.kernel(stream, PROGRAMMATIC if other else EDGE)
+            node = capture.kernel(stream, PROGRAMMATIC if other else EDGE)
+            own += [] if stream else [node]
         elif what == "wait":
             capture.wait(stream, other)
         elif capture.mark() == len(seen):
@@ -176,9 +177,7 @@ def test_whatever_is_captured_keeps_its_order_and_has_each_event_at_its_place(pr
     for node in capture.graph.nodes:
         assert {twin[after] for after in capture.graph.reach(node)} <= copy.reach(twin[node])
     for event, (before, there) in zip(event_nodes(copy), seen, strict=True):
-        ahead = {twin[node] for one in before for node in capture.graph.reach(one) - there}
-        if not before:
-            ahead = set(twin.values())
+        ahead = {twin[node] for node in own if node not in there} if before else set(twin.values())
         assert all(event in copy.reach(twin[node]) for node in before)
         assert ahead <= copy.reach(event)
         assert not {twin[node] for node in there} & copy.reach(event), "nothing of before waits for it"

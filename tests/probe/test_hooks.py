@@ -13,7 +13,7 @@ from toolkit_probe import complaints
 from toolkit_probe.guard import FAULTS, Faults, awake_only, marking_only
 from toolkit_probe.patching import Patches
 from toolkit_probe.recorder import Recorder
-from toolkit_probe.targets import Target
+from toolkit_probe.targets import INHERITED, Target
 
 
 class Noting:
@@ -184,6 +184,15 @@ def test_what_cannot_be_hooked_is_named(engine: str, name: str, state: str) -> N
     patches.install([target], louder)
     assert patches.states[target] == state
     patches.undo()
+
+
+def test_where_a_class_may_inherit_a_name_the_base_class_is_left_alone(engine: str) -> None:
+    module = importlib.import_module(engine)
+    patches = Patches()
+    patches.install([Target(INHERITED, engine, "Worker.inherited")], louder)
+    assert (module.Worker().inherited(), module.Base().inherited()) == ("BASE", "base")
+    patches.undo()
+    assert module.Worker().inherited() == "base" and "inherited" not in vars(module.Worker)
 
 
 def test_a_function_is_not_hooked_twice(engine: str) -> None:

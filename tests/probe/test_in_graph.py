@@ -143,7 +143,8 @@ def test_a_graph_that_draws_random_numbers_is_always_run_by_torch(rig: Rig) -> N
     before = rig.gpu.offset
     cycle = rig.cycle(graph)
     assert rig.gpu.offset == before + 4 and sets(cycle) == [None] and not cycle.owed
-    assert not rig.cuda.executables
+    assert not rig.cuda.executables and not rig.copies()
+    assert rig.watch.status() == "ok, 1 graphs without events: it draws random numbers"
 
 
 def test_a_graph_that_brings_its_generator_is_left_alone(rig: Rig) -> None:
@@ -229,6 +230,8 @@ def test_a_launch_that_fails_is_made_up_for_by_torch_and_leaves_no_error_behind(
     rig.runtime.code = 0
     rig.cycle(graph)
     assert rig.gpu.replays == before + 2, "it is not tried again"
+    rig.watch.work()
+    assert rig.watch.status() == "ok, 1 graphs without events: cudaGraphLaunch gave 700"
 
 
 def test_the_engines_own_error_in_a_replay_passes_through_once(rig: Rig) -> None:

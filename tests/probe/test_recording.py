@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from toolkit_probe import recording as bounds
+from toolkit_probe import writer as writers
 from toolkit_probe.acceptance import Acceptance
 from toolkit_probe.clock import CudaStamps, HostStamps, clock_of_process
+from toolkit_probe.event_set import EventSet
 from toolkit_probe.in_graph import InGraph
 from toolkit_probe.recorder import Recorder
 from toolkit_probe.recording import Cycle, Recording
@@ -250,3 +252,25 @@ def test_an_engine_without_a_gpu_is_timed_on_the_host(monkeypatch: pytest.Monkey
     clock = clock_of_process()
     assert isinstance(clock, HostStamps)
     assert clock.span_us(1_000, 3_500) == 2.5
+
+
+def test_a_driver_that_gives_errors_costs_a_reading_and_not_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def query(self) -> bool:
+            raise RuntimeError("cuEventQuery gave 400")
+
+    gpu = Gpu()
+    install(monkeypatch, gpu)
+    monkeypatch.setattr(writers, "_READ_FOR_NS", 1)
+    rig, events = Rig(tmp_path, steps_every=1), EventSet(None)
+    events.first = events.last = Broken()
+    rig.writer.start()
+    for _ in range(3):
+        cycle = rig.cycle()
+        assert cycle is not None
+        cycle.graphs.append(("verify", events))
+    gpu.run()
+    until(lambda: rig.writer.recorded == 3)
+    assert [cycle.graph_us for cycle in rig.spans().cycles] == [None] * 3 and rig.recording.unread == 3

@@ -236,8 +236,11 @@ def loaded_driver(cuda_version: str | None) -> Driver:
 
 def _loaded(pattern: str) -> str | None:
     """Return the path of a library that the process has mapped; nothing is loaded that is not."""
-    with open("/proc/self/maps") as maps:
-        paths = {line.split(None, 5)[5].strip() for line in maps if "/" in line}
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split(None, 5)[5].strip() for line in maps if "/" in line}
+    except OSError:
+        return None
     return next((path for path in sorted(paths) if re.match(pattern, os.path.basename(path))), None)
 
 

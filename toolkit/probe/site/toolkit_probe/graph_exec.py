@@ -16,6 +16,7 @@ from .event_set import EventSet
 from .graph_marks import Sketch
 from .recording import Cycle
 
+GONE = "the graph is gone"
 _HELD_NS = 1_000_000_000  # how long a reading that is to come keeps the events from being recorded again
 
 
@@ -26,44 +27,45 @@ class GraphCopy:
     launched here: its first sampled replay, which is torch's, shows it by the generator's offset.
     """
 
-    def __init__(self, driver: Driver, sketch: Sketch, torch: Any, flags: int) -> None:
+    def __init__(
+        self, driver: Driver, sketch: Sketch, torch: Any, flags: int, tell: Callable[[GraphCopy], None]
+    ) -> None:
         self.why: str | None = None
         self.executable = 0
         self.graph = sketch.graph
         self._driver = driver
         self._flags = flags
+        self._tell = tell  # the writer's thread, which builds it or notes why not
         self._torch = torch
         self._device = torch.cuda.current_device()
         self._asked = False
-        self._steady: bool | None = None  # no random numbers are drawn
         self._cycle: Cycle | None = None  # the cycle whose reading the events hold
         self.events: EventSet = sketch.events()
 
-    def replay(self, cycle: Cycle, phase: str, plain: Callable[[], Any], ask: Callable[[Any], None]) -> Any:
+    def replay(self, cycle: Cycle, phase: str, plain: Callable[[], Any]) -> Any:
         """Run the graph once in a sampled cycle: the copy where it can be, else `plain`, the engine's own."""
-        launched = self._launched(cycle, phase)
-        if launched:
+        if self._launched(cycle, phase):
             return None
         cycle.graphs.append((phase, None))
         if self.why is None and not self.executable:
             cycle.owed = True
             if not self._asked:
                 self._asked = True
-                return self._watched(plain, ask)
+                return self._watched(plain)
         return plain()
 
     def build(self) -> None:
-        """Make the copy executable; in the writer's thread."""
+        """Make the copy executable, unless there is a `why`; in the writer's thread."""
         if self.why is None and not self.executable:
             try:
                 self.executable = self._driver.instantiate(self.graph, self._flags)
             except Exception as error:
                 self.why = str(error)
-            self._free_graph()
+        self._free_graph()
 
     def drop(self) -> None:
         """Give the driver's objects back; while no graph is captured."""
-        self.why = self.why or "the graph is gone"
+        self.why = self.why or GONE
         executable, self.executable = self.executable, 0
         try:
             if executable:
@@ -84,6 +86,7 @@ class GraphCopy:
             self.launch()
         except Exception as error:
             self.why = str(error)
+            self._tell(self)
             return False
         self._cycle = cycle
         cycle.graphs.append((phase, self.events))
@@ -96,14 +99,13 @@ class GraphCopy:
             return True
         return held is not cycle and time.monotonic_ns() - held.t_ns > _HELD_NS
 
-    def _watched(self, plain: Callable[[], Any], ask: Callable[[Any], None]) -> Any:
+    def _watched(self, plain: Callable[[], Any]) -> Any:
         """Run torch's own replay and see whether it moves the generator on."""
         before = self._offset()
         result = plain()
         if before is None or self._offset() != before:
             self.why = self.why or "it draws random numbers"
-        else:
-            ask(self)
+        self._tell(self)
         return result
 
     def _offset(self) -> int | None:

@@ -23,7 +23,7 @@ from typing import Any
 from .complaints import complain
 from .driver import Driver, loaded_driver
 from .event_set import EventSet
-from .graph_exec import GraphCopy
+from .graph_exec import GONE, GraphCopy
 from .graph_marks import Marks, Sketch
 from .recorder import Recorder
 from .recording import Cycle
@@ -138,7 +138,7 @@ class InGraph:
             elif self._asked:
                 copy = self._asked.popleft()
                 copy.build()
-                if copy.why:
+                if copy.why and copy.why != GONE:
                     self._leave_out(copy.why)
         except Exception as error:
             complain("making or giving back a graph's copy", error)
@@ -223,17 +223,17 @@ class InGraph:
 
     def _attach_copy(self, graph: Any, sketch: Sketch) -> None:
         torch: Any = sys.modules["torch"]
-        copy = GraphCopy(self._driver, sketch, torch, _FLAGS)  # type: ignore[arg-type]
+        copy = GraphCopy(self._driver, sketch, torch, _FLAGS, self._asked.append)  # type: ignore[arg-type]
         if graph in self._own_generators or _kept(graph):
             self._gone.append(copy)
             raise RuntimeError("the engine brings a generator, or keeps the graph to change it")
 
         def drop() -> None:
-            copy.why = "the graph is gone"
+            copy.why = GONE
             self._gone.append(copy)
 
         def replayed(cycle: Cycle, phase: str, plain: Callable[[], Any]) -> Any:
-            return plain() if self.capturing else copy.replay(cycle, phase, plain, self._asked.append)
+            return plain() if self.capturing else copy.replay(cycle, phase, plain)
 
         _watch(graph, self.recorder, replayed, drop)
         weakref.finalize(graph, drop).atexit = False

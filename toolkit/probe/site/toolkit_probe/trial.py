@@ -34,7 +34,7 @@ def try_copies(driver: Driver, torch: Any) -> None:
         marks.end()
         marks.record_last()
         sketch = marks.copied()
-    copy = GraphCopy(driver, sketch, torch, flags=0)
+    copy = GraphCopy(driver, sketch, torch, flags=0, tell=lambda copy: None)
     try:
         graph.replay()
         copy.build()
@@ -65,7 +65,7 @@ def try_nodes(torch: Any) -> str | None:
 
 
 def _wait(passed: Callable[[], bool]) -> None:
-    """Ask until it is so. An event that has never been recorded may say that it is passed, and have no time."""
+    """Ask until it is so. An event that was never recorded may say that it is passed, and have no time."""
     ends = time.monotonic() + _TRIAL_S
     error: Exception | None = None
     while time.monotonic() < ends:
