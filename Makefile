@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MODEL := build/cost-model.json
 
-.PHONY: help demo test lint check clean
+.PHONY: help demo test lint check engine-facts clean
 
 help:
 	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays"
 	@echo "make test   run the tests (no GPU, no torch)"
 	@echo "make check  ruff, mypy, import contracts and the tests"
+	@echo "make engine-facts  read the hooked names and signatures from the engines' packages again"
 	@echo "make clean  remove build/ and the environment"
 
 demo: $(VENV)/installed
@@ -33,6 +34,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 check: lint test
+
+# What the hooks rely on in each engine release, read from the real packages: a renamed method shows here.
+engine-facts: $(VENV)/installed
+	$(BIN)/python tools/engine_facts.py tests/data/engine-facts
 
 clean:
 	rm -rf build $(VENV) toolkit.egg-info
