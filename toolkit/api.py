@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
-from toolkit.ingest.folders import read_recordings
+from toolkit.ingest.folders import read_all
 from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
 from toolkit.schema.inspection import Inspection
 from toolkit.schema.recording import Recording
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[Recording]:
-    """Read run folders, folders of run folders and single files; see `read_recordings` for errors."""
-    return read_recordings([Path(path) for path in paths])
+    """Read run folders, folders of run folders and single files; see `read_all` for errors.
+
+    What had to be left out of a folder of runs is told as a Python warning.
+    """
+    recordings, left_out = read_all([Path(path) for path in paths])
+    for sentence in left_out:
+        warnings.warn(sentence, stacklevel=2)
+    return recordings
 
 
 def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
@@ -44,8 +52,10 @@ def _is_without_kernels(recording: Recording) -> bool:
 
 
 def inspect_paths(paths: Iterable[str | Path]) -> Inspection:
-    """Read and inspect in one call."""
-    return inspect_runs(read_runs(paths))
+    """Read and inspect in one call; what had to be left out is told first in `warnings`."""
+    recordings, left_out = read_all([Path(path) for path in paths])
+    found = inspect_runs(recordings)
+    return replace(found, warnings=(*left_out, *found.warnings))
 
 
 def log_lines(path: str | Path) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,23 @@ def test_a_table_row_that_repeats_a_log_line_counts_once() -> None:
     row = Measurement(row=2, batch_size=1, tok_s=217.0, accept_length=2.17)
     found = report(log=log((2.17, 0.36), (1.65, 0.28)), measurements=(row,))
     assert len(found.configurations) == 1
-    assert any("1 rows of the table repeat lines of the log" in warning for warning in found.warnings)
+    assert any("1 row of the table repeats a line of the log" in warning for warning in found.warnings)
+
+
+def test_quantiles_of_a_gap_are_never_below_zero_and_its_mean_keeps_its_sign(tmp_path: Path) -> None:
+    trace = tuple(map(read_trace, eagle_cycles(Cycles(), 8, Engine(steps=3)).write(tmp_path)))
+    alone = only(report(traces=trace)).ranks[0].phases
+    busy_us = sum(time.graph_us.median for name, time in alone.items() if name != "gap" and time.graph_us)
+    short = SPANS.cycles[0].t_ns
+    cycles = tuple(
+        replace(cycle, t_ns=short + at * round(busy_us * 900)) for at, cycle in enumerate(SPANS.cycles)
+    )
+    info = RunInfo(num_steps=3, num_draft_tokens=4, batch_size=1, topk=1)
+    joined = only(report(info, spans=(replace(SPANS, cycles=cycles),), traces=trace))
+    gap = joined.ranks[0].phases["gap"].graph_us
+    assert gap is not None
+    assert (gap.p10, gap.median, gap.p90) == (0.0, 0.0, 0.0)  # the cycle is a tenth below its phases
+    assert gap.mean < 0
 
 
 def test_a_draft_tp_that_the_collectives_do_not_prove_is_warned_about(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.made_trace import Cycles, Engine, eagle_cycles
+from toolkit.api import read_runs
 from toolkit.cli import main
+from toolkit.cli.warning_lines import print_warnings
 
 Golden = Callable[[str, str], None]
 TP2 = "2026-11-29-sglang-llama8b-dummy-tp2-k3-b1"
@@ -144,6 +146,46 @@ def test_text_of_the_founding_run(inspect: Inspect, data: Path, golden: Golden) 
     golden("inspect-founding.txt", done.out)
 
 
+def test_several_runs_end_with_their_number_and_how_many_failed_a_check(
+    inspect: Inspect, traces: Path, data: Path
+) -> None:
+    done = inspect(traces / TP2, data / "kimi-k2.5-tp8")
+    assert done.out.endswith("passed\n\n2 runs, 1 with a failed check (marked !)\n")
+    assert "runs," not in inspect(data / "kimi-k2.5-tp8").out
+
+
+def test_text_counts_one_of_a_thing_as_one_and_has_no_two_blank_lines(
+    inspect: Inspect, tmp_path: Path
+) -> None:
+    line = (
+        "[2026-02-26 14:47:05] Decode batch, #running-req: 1, #token: 202, token usage: 0.00, "
+        "accept len: 1.50, accept rate: 0.75, cuda graph: True, gen throughput (token/s): 79.28, "
+        "#queue-req: 0\n"
+    )
+    put(put(tmp_path / "a", "server.log", line), "t.csv", "num_steps,batch_size,tok_s\n0,1,90\n")
+    put(tmp_path / "a", "run.json", '{"schema": "toolkit.run/1", "num_steps": 1, "num_draft_tokens": 2}')
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    done = inspect(tmp_path)
+    assert "\n1 step, 2 draft tokens, batch 1" in done.out
+    assert "median cycle 18.92 ms" in done.out
+    assert "79.3 tok/s from the mean cycle" in done.out
+    assert "\n\n\n" not in done.out
+
+
+def test_warnings_are_wrapped_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    sentence = "a folder is left out " * 10
+    print_warnings([sentence])
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    print_warnings([sentence])
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert " ".join(line.strip() for line in lines) == f"toolkit: warning: {sentence}".strip()
+
+
 def test_lines_are_one_object_each(inspect: Inspect, data: Path) -> None:
     done = inspect(data / "kimi-k2.5-tp8" / "server.log", "--lines")
     lines = [json.loads(line) for line in done.out.splitlines()]
@@ -190,11 +232,8 @@ def test_lines_of_a_folder_or_of_two_files_are_a_usage_error(
             bytes(range(256)) * 40,
             "is no trace, spans file, server log, client.json or measurements.csv",
         ),
-        (
-            "x.csv",
-            "name,colour\n1,2\n",
-            "is no trace, spans file, server log, client.json or measurements.csv",
-        ),
+        ("x.csv", "name,colour\n1,2\n", "line 1 names none of the columns num_steps"),
+        ("client.json", '{"a": 1}', "has no toolkit schema where toolkit.client/1 is needed"),
         ("x.json", '{"a": 1}', "is no trace, spans file, server log, client.json or measurements.csv"),
         ("x.json", '{"schema": "toolkit.cost-model/1"}', "is a fitted cost model, not a run"),
         ("x.json", '{"schema": "toolkit.inspect/1"}', "is what a toolkit command printed, not a run"),
@@ -313,6 +352,28 @@ def test_every_recorded_run_is_read_without_a_failure(inspect: Inspect, traces: 
     runs = json.loads(done.out)["runs"]
     assert len(runs) >= 9
     assert all(run["configurations"] for run in runs)
+
+
+def test_one_unreadable_run_below_a_folder_of_runs_is_a_warning_and_none_readable_ends_with_3(
+    inspect: Inspect, tmp_path: Path, log: str
+) -> None:
+    put(tmp_path / "good", "server.log", log)
+    broken = put(put(tmp_path / "broken", "server.log", log), "run.json", "{bad")
+    done = inspect(tmp_path, "--json")
+    assert done.code == 0
+    assert f"toolkit: warning: run folder {broken} is left out: " in done.err
+    assert [run["run"] for run in json.loads(done.out)["runs"]] == ["good"]
+    assert inspect(broken).code == 3
+    shutil.rmtree(tmp_path / "good")
+    assert inspect(tmp_path).code == 3
+
+
+def test_what_a_notebook_reads_tells_what_was_left_out_as_a_warning(tmp_path: Path, log: str) -> None:
+    put(tmp_path / "good", "server.log", log)
+    put(put(tmp_path / "broken", "server.log", log), "run.json", "{bad")
+    with pytest.warns(UserWarning, match=r"broken is left out: .*run\.json is not valid JSON"):
+        recordings = read_runs([tmp_path])
+    assert [recording.name for recording in recordings] == ["good"]
 
 
 def test_three_thousand_small_files_take_a_moment_and_one_warning(

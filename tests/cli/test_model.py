@@ -136,3 +136,27 @@ def test_the_recorded_runs_fit_into_two_groups(
     assert terms["host_cycle_us"]["identified"]
     verify = {term["name"]: term["value"] for term in groups[0]["terms"]}["verify_us"]
     assert 5000 < verify < 6500
+
+
+def test_fit_refuses_a_folder_that_does_not_exist_and_makes_none(
+    toolkit_command: CommandLine, table: Path, tmp_path: Path
+) -> None:
+    done = toolkit_command("model", "fit", table, "-o", tmp_path / "none" / "m.json")
+    assert done.returncode == 3
+    assert "there is no folder" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "none").exists()
+
+
+def test_fit_tables_say_what_their_columns_hold(toolkit_command: CommandLine, table: Path) -> None:
+    shown = toolkit_command("model", "fit", table).stdout
+    assert re.search(r"context mean ms", shown) and "mean ms: the mean cycle" in shown
+    assert "-0.0%" not in shown and "\n\n\n" not in shown
+
+
+def test_the_word_host_in_the_fit_table_is_explained_where_it_stands(
+    toolkit_command: CommandLine, traces: Path
+) -> None:
+    runs = sorted(traces.glob("2026-11-29-sglang-*-tp2-*"))
+    shown = " ".join(toolkit_command("model", "fit", *runs, "-o", "m.json").stdout.split())
+    assert "spans host" in shown
+    assert "host: the host set this cycle, so it is fitted as its floor" in shown

@@ -188,3 +188,36 @@ def test_the_recorded_runs_answer_for_each_size(
     assert two["recommendation"]["action"] != "use"
     three = two["candidates"][3]
     assert 6.5 < three["cycle_ms"]["value"] < 7.9
+
+
+def test_what_the_fit_warned_of_is_in_the_json_and_not_printed_again(
+    toolkit_command: CommandLine, fitted: Path
+) -> None:
+    done = toolkit_command("predict", "--accept-length", 2.5, "--at-num-draft-tokens", 6, "--json")
+    assert any("no configuration was run twice" in text for text in json.loads(done.stdout)["warnings"])
+    assert "run twice" not in done.stderr
+
+
+def test_a_file_in_a_folder_that_does_not_exist_is_refused_and_no_folder_is_made(
+    toolkit_command: CommandLine, fitted: Path, tmp_path: Path
+) -> None:
+    done = toolkit_command(
+        "predict", "--accept-by-position", "0.9,0.8", "--emit", "sglang-flags", tmp_path / "none" / "f.txt"
+    )
+    assert done.returncode == 3
+    assert "there is no folder" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "none").exists()
+
+
+def test_gpu_chooses_among_groups_that_differ_in_nothing_else(
+    toolkit_command: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "measurements.csv"
+    rows = [f"SGLang,{gpu},m,1,0,1,1,1,1,100,{ms}\n" for gpu, ms in (("H200", 10), ("A100", 20))]
+    path.write_text(HEADER + "".join(rows))
+    assert toolkit_command("model", "fit", path).returncode == 0
+    asked = ("--accept-length", 1.5, "--at-num-draft-tokens", 2, "--steps", 0)
+    both = toolkit_command("predict", *asked)
+    assert both.returncode == 5 and "choose with --gpu" in both.stderr
+    made = answer(toolkit_command, *asked, "--gpu", "a100")
+    assert made["candidates"][0]["cycle_ms"]["value"] == pytest.approx(20)

@@ -44,7 +44,7 @@ def test_what_is_written_is_read_back_schema_first(tmp_path: Path) -> None:
         ({"requests": [{"correct_drafts_histogram": [1, -2]}]}, r"requests\[0\].correct_drafts_histogram"),
         ({"requests": [{"num_correct_drafts": 9, "num_proposed_drafts": 3}]}, "9 of 3 proposed"),
         ({"schema": "toolkit.client/9"}, "newer toolkit"),
-        ({"schema": None}, "no schema"),
+        ({"schema": None}, "no toolkit schema"),
     ],
 )
 def test_a_value_that_cannot_be_is_named(tmp_path: Path, change: dict[str, object], key: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.made_trace import Cycles, eagle_cycles
 from toolkit.errors import BadInputError
-from toolkit.ingest.folders import read_recordings
+from toolkit.ingest.folders import read_all, read_recordings
 from toolkit.schema.recording import Recording
 
 DECODE = (
@@ -130,7 +130,10 @@ def test_an_unreadable_trace_is_left_out_only_where_something_else_can_be_read(t
         ({}, "holds no run: no trace, spans, log, client.json or measurements.csv in it; check the path"),
         ({"server_log": ""}, "server.log is empty"),
         ({"run_json": '{"schema": "toolkit.run/1"}'}, "holds a run.json but nothing that was measured"),
-        ({"inspect_json": '{"schema": "toolkit.inspect/1"}'}, "inspect.json belongs to no run"),
+        (
+            {"inspect_json": '{"schema": "toolkit.inspect/1"}'},
+            "inspect.json is what a toolkit command printed, no recording",
+        ),
         (
             {"a_log": LOG, "b_log": LOG},
             "holds several server logs (a.log, b.log); make a run folder for each",
@@ -188,3 +191,102 @@ def test_links_that_loop_or_dangle_are_not_followed(tmp_path: Path) -> None:
         os.symlink(target, tmp_path / "run" / name)
     assert [recording.name for recording in read(tmp_path)] == ["run"]
     assert "does not exist" in refusal(tmp_path / "run" / "self")
+
+
+def left_out(*paths: Path) -> tuple[str, ...]:
+    return read_all(paths)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "client.json",
+            '{"seconds": 3}',
+            "client.json has no toolkit schema where toolkit.client/1 is needed",
+        ),
+        ("client.json", '{"schema": "toolkit.client/1", ', "client.json is not valid JSON"),
+        ("client.json", '{"schema": "toolkit.client/1", "batch_size": 0}', "batch_size is 0"),
+        ("spans-TP-0.jsonl", '{"a": 1}\n', "spans-TP-0.jsonl has no toolkit schema where toolkit.spans/1"),
+        ("spans-TP-0.jsonl", '{"schema": "toolkit.spans/9"}\n', "written by a newer toolkit"),
+        ("trace-TP-0.trace.json.gz", "garbage", "its bytes are neither JSON nor gzip"),
+        ("sweeps.csv", "sweep,batch_size\n1,2\n", "line 1 names only batch_size of the columns num_steps"),
+        ("model.json", '{"schema": "toolkit.cost-model/1"}', "is a fitted cost model, no recording"),
+        ("out.json", '{"schema": "toolkit.inspect/1"}', "is what a toolkit command printed"),
+    ],
+)
+def test_a_file_of_a_run_that_cannot_be_used_is_left_out_with_its_reason(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    put(tmp_path, server_log=LOG)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    (only,) = read(tmp_path)
+    (warning,) = only.warnings
+    assert "left out" in warning
+    assert said in warning
+    assert str(tmp_path / name) in warning
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{bad", "run.json is not valid JSON"),
+        ('{"acceptance": "simulated"}', "run.json has no toolkit schema where toolkit.run/1 is needed"),
+        ("", "run.json is empty"),
+        ("words", "run.json is not valid JSON"),
+        ('{"schema": "toolkit.inspect/1"}', "run.json has schema 'toolkit.inspect/1'"),
+    ],
+)
+def test_a_run_json_that_cannot_be_read_is_refused_because_all_else_rests_on_it(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    assert said in refusal(put(tmp_path, server_log=LOG, client_json=CLIENT, run_json=content))
+
+
+def test_a_run_folder_that_cannot_be_read_is_left_out_by_name_below_a_folder_of_runs(tmp_path: Path) -> None:
+    put(tmp_path / "good", server_log=LOG)
+    put(tmp_path / "two", a_log=LOG, b_log=LOG)
+    put(tmp_path / "broken", server_log=LOG, run_json="{bad")
+    assert [recording.name for recording in read(tmp_path)] == ["good"]
+    first, second = left_out(tmp_path)
+    assert first.startswith(f"run folder {tmp_path / 'broken'} is left out: ")
+    assert "run.json is not valid JSON" in first
+    assert "holds several server logs" in second
+
+
+def test_a_run_folder_given_by_its_own_path_is_refused_beside_others(tmp_path: Path) -> None:
+    good = put(tmp_path / "good", server_log=LOG)
+    broken = put(tmp_path / "broken", server_log=LOG, run_json="{bad")
+    assert "run.json is not valid JSON" in refusal(good, broken)
+    assert "run.json is not valid JSON" in refusal(broken, good)
+    assert "holds no run" in refusal(good, put(tmp_path / "nothing"))
+
+
+def test_a_folder_of_runs_none_of_which_can_be_read_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        put(tmp_path / name, server_log=LOG, run_json="{bad")
+    said = refusal(tmp_path)
+    assert "holds no run that can be read: 2 run folders cannot, the first because" in said
+    assert str(tmp_path / "a") in said
+
+
+def test_empty_folders_and_empty_logs_below_a_folder_of_runs_are_named(tmp_path: Path) -> None:
+    put(tmp_path / "good", server_log=LOG)
+    put(tmp_path / "hollow")
+    put(tmp_path / "quiet", server_log="")
+    for number in range(5):
+        put(tmp_path / f"words{number}", a_txt="hello\n")
+    said = left_out(tmp_path)
+    assert f"1 folder empty: {tmp_path / 'hollow'}" in said
+    assert f"6 folders without a run: {tmp_path / 'quiet'}" in said[1]
+    assert "and 3 more" in said[1]
+    assert said[2].startswith(f"{tmp_path / 'quiet' / 'server.log'} is empty")
+    assert len(said) == 3
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="a folder that may not be listed")
+def test_a_folder_that_may_not_be_listed_does_not_stop_the_others(tmp_path: Path) -> None:
+    put(tmp_path / "good", server_log=LOG)
+    put(tmp_path / "shut").chmod(0)
+    assert "cannot be listed" in left_out(tmp_path)[0]
+    (tmp_path / "shut").chmod(0o700)

@@ -95,8 +95,10 @@ def test_a_quoted_note_over_two_lines_keeps_the_line_numbers(tmp_path: Path) -> 
 
 
 def test_another_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"line 1 names too few known columns"):
+    with pytest.raises(BadInputError, match=r"line 1 names none of the columns num_steps, num_draft_tokens"):
         read_measurements(table(tmp_path, "name,age", "x,3"))
+    with pytest.raises(BadInputError, match=r"line 1 names only tok_s of the columns"):
+        read_measurements(table(tmp_path, "name,tok_s", "x,3"))
     assert not is_measurement_table("name,age") and is_measurement_table(HEADER)
     assert is_measurement_table(["num_steps", "batch_size"])
 

@@ -107,7 +107,7 @@ def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
     [
         ('{"schema":"toolkit.spans/2","tp_rank":0}', "newer toolkit"),
         ('{"schema":"other/1"}', "other/1"),
-        ('{"n":"draft","gpu_ms":3.1}', "no schema"),
+        ('{"n":"draft","gpu_ms":3.1}', "no toolkit schema"),
         ("[1, 2]", "not a JSON object"),
         ("hello", "no cycles"),
     ],

@@ -19,10 +19,13 @@ from tests.model.made_runs import (
 )
 from toolkit.errors import UndeterminedError
 from toolkit.model.after_run import one_step, unseen
+from toolkit.model.check import check_model
 from toolkit.model.cycle_time import CycleForecast, cycle_at
 from toolkit.model.fit import fit_cost_model
+from toolkit.model.fit_report import fit_report
 from toolkit.model.recall import fitted_of
 from toolkit.model.terms import Setting
+from toolkit.report.fit_text import fit_text
 from toolkit.schema.codec import to_json
 from toolkit.schema.cost import CostModel, Term
 from toolkit.schema.inspection import DraftStep, Inspection, PhaseTime, RankReport
@@ -406,3 +409,32 @@ def test_a_sweep_of_a_table_is_held_against_its_own_plain_step() -> None:
     fast = run("b", configuration(0, 14_000.0), configuration(3, 20_000.0))
     model = fit(inspection(slow, fast))
     assert [text.split(":")[0] for text in model.warnings if "shorter than a plain step" in text] == ["a"]
+
+
+def test_a_run_that_names_no_gpu_joins_the_only_one_of_its_server() -> None:
+    runs = (run("a", configuration(0, 5000.0), gpu="H200"), run("b", configuration(3, 8000.0), gpu=None))
+    model = fit_cost_model(inspection(*runs), draws=20)
+    (group,) = model.groups
+    assert group.gpu == "H200" and len(group.cells) == 2
+    assert any("b names no GPU and counts as run on H200" in text for text in model.warnings)
+    third = run("c", configuration(1, 6000.0), gpu="A100")
+    assert len(fit_cost_model(inspection(*runs, third), draws=20).groups) == 3
+    new = inspection(run("new", configuration(0, 5100.0), gpu=None))
+    assert check_model(model, new, "m").configurations[0].run == "new"
+
+
+def test_a_lone_configuration_that_is_badly_predicted_asks_for_a_run() -> None:
+    cells = [
+        run(f"k{k}b{b}{again}", configuration(k, 5000.0 + 900 * k + 30 * b + 10 * b * k, batch_size=b))
+        for k in (0, 1, 3, 5)
+        for b in (1, 4, 8)
+        for again in "xy"
+    ]
+    fine = fit_cost_model(inspection(*cells), draws=30).groups[0]
+    odd = run("odd", configuration(2, 9500.0, batch_size=4))
+    group = fit_cost_model(inspection(*cells, odd), draws=30).groups[0]
+    assert fine.next_runs == ()
+    (asked,) = group.next_runs
+    assert (asked.num_steps, asked.batch_size) == (2, 8)
+    assert "left out, 2 steps at batch 4 is predicted" in asked.why
+    assert "No further run would help much." in fit_text(fit_report(CostModel(groups=(fine,)), "m.json"))

@@ -16,7 +16,7 @@ from tests.model.made_runs import (
     run,
     sweep,
 )
-from toolkit.errors import UndeterminedError, UsageError
+from toolkit.errors import BadInputError, UndeterminedError, UsageError
 from toolkit.model.fit import fit_cost_model
 from toolkit.recommend.answer import predict
 from toolkit.report.forecast_text import forecast_text
@@ -310,3 +310,162 @@ def test_a_single_step_count_of_a_tree_owns_the_acceptance() -> None:
 def test_a_batch_beside_the_only_one_measured_asks_for_runs_at_it() -> None:
     with pytest.raises(UndeterminedError, match="only batch 1 was measured; runs at batch 4"):
         near(SWEEP, accept_length=2.0, at_num_draft_tokens=4, batch_size=4)
+
+
+def test_a_verify_share_leaves_the_largest_gain_that_the_facts_allow() -> None:
+    """Draft is at most cycle less plain step, as verify and host hold one: 27.8 / 11.11 - 1 below 40 %."""
+    for share, most in [(0.02, 1.502), (0.2, 1.502), (0.3, 1.502), (0.5, 1.0), (0.8, 0.25)]:
+        answer = near(FOUNDING, accept_rate=0.36, verify_share=share).draft_tp
+        assert answer.most_gain == pytest.approx(most, abs=0.01), share
+    whole = near(FOUNDING, accept_rate=0.36, verify_share=1.0).draft_tp
+    assert "a faster draft gains nothing, whatever" in whole.why and "host" not in whole.why
+
+
+def traced_plain() -> CostModel:
+    """A cycle of 20 ms and a plain step whose 8 ms on the GPU were traced: verify is 40 % of it at least."""
+    return fit_cost_model(
+        inspection(
+            run("k5", configuration(5, 20_000.0)),
+            run("k0", configuration(0, 10_000.0, ranks=ranks(decode=8_000.0))),
+        ),
+        draws=30,
+    )
+
+
+def test_a_verify_share_that_the_facts_rule_out_is_refused_in_a_sentence() -> None:
+    asked = {"accept_length": 2.0, "at_num_draft_tokens": 6}
+    with pytest.raises(BadInputError, match=r"verify 40% to 100% of the cycle of 5 steps") as caught:
+        near(traced_plain(), verify_share=0.2, **asked)
+    assert "\n" not in str(caught.value)
+    assert near(traced_plain(), verify_share=0.41, **asked).draft_tp.most_gain == pytest.approx(
+        1.44, abs=0.02
+    )
+
+
+def test_a_verify_share_far_from_the_one_measured_is_refused() -> None:
+    model = hosted(6000.0, 5900.0)
+    asked = {"accept_length": 2.0, "at_num_draft_tokens": 6}
+    with pytest.raises(BadInputError, match="contradicts"):
+        near(model, verify_share=0.2, **asked)
+    assert any("left aside" in text for text in near(model, verify_share=0.85, **asked).warnings)
+
+
+def test_the_end_of_a_free_drafts_gain_is_named_where_the_host_sets_it() -> None:
+    model = hosted(6000.0, 5700.0)
+    close = near(model, accept_length=3.0, at_num_draft_tokens=6, steps=(5,), current_steps=5).draft_tp
+    assert "as the host's floor of 5.7 ms then sets the cycle" in close.why
+
+
+def contexts() -> CostModel:
+    """Cycles of a GPU-bound server at contexts 300 and 3000, plain and with 1 and 3 steps."""
+    return fit_cost_model(
+        inspection(
+            *(
+                run(f"k{k}c{c}", configuration(k, 5000.0 + 1000 * k + c / 2, context_tokens=c))
+                for k in (0, 1, 3)
+                for c in (300, 3000)
+            )
+        ),
+        draws=50,
+    )
+
+
+def test_far_beyond_the_longest_context_or_largest_batch_nothing_is_decided() -> None:
+    asked = {"accept_by_position": (0.9, 0.8, 0.7)}
+    assert near(contexts(), **asked, context_tokens=12_000).recommendation.action == "use"
+    far = near(contexts(), **asked, context_tokens=12_001)
+    assert far.recommendation.action == "cannot tell"
+    assert far.recommendation.candidate is None
+    assert "more than 4 times the longest that was run, 3000" in far.recommendation.why
+    assert "host" not in far.draft_tp.why
+    insisted = near(contexts(), **asked, context_tokens=12_001, anyway=True)
+    assert insisted.recommendation.action != "cannot tell"
+    batches = inspection(*sweep((0, 9e3), (2, 11e3)).runs, *sweep((0, 9.5e3), (2, 12e3), batch=4).runs)
+    model = fit_cost_model(batches, draws=50)
+    assert "largest that was run, 4" in near(model, **asked, batch_size=17).recommendation.why
+
+
+def test_a_context_that_was_not_said_is_said_aloud_where_runs_differ_in_it() -> None:
+    asked = {"accept_by_position": (0.9, 0.8)}
+    assert any("--context-tokens changes it" in text for text in near(contexts(), **asked).warnings)
+    told = near(contexts(), **asked, context_tokens=300).warnings
+    assert not [text for text in told if "--context-tokens" in text]
+
+
+def test_break_even_of_another_draft_tp_is_its_own() -> None:
+    forecast = near(FOUNDING, accept_rate=0.36, verify_share=0.5, draft_tp=(1,), steps=(0, 5))
+    own, other = forecast.break_even_accept_length
+    assert (own.draft_tp, other.draft_tp) == (8, 1)
+    assert own.accept_length == pytest.approx(2.5, abs=0.01)
+    assert other.accept_length is None and other.hi is not None and other.hi > 3
+    (row,) = [line for line in forecast_text(forecast).splitlines() if re.match(r" +5 6 +1 ", line)]
+    assert "2.50" not in row
+
+
+def test_the_legend_tells_a_cycle_beyond_the_runs_from_an_acceptance_beyond_them() -> None:
+    shown = forecast_text(near(SWEEP, accept_by_position=(0.5, 0.3)))
+    rows = {line.split()[0].lstrip("*"): line for line in shown.splitlines() if re.match(r" +\*?\d ", line)}
+    assert rows["1"].rstrip()[-1].isdigit()
+    assert rows["3"].endswith(" +")
+    assert rows["8"].endswith(" ^+")
+    assert "^ cycle beyond" in shown and "+ accept length beyond" in shown
+
+
+def test_a_larger_batch_is_never_cheaper_than_a_smaller_one_that_was_measured() -> None:
+    made = inspection(
+        *sweep((0, 5000.0), (1, 6000.0), (5, 8000.0)).runs,
+        *sweep((0, 5600.0), (1, 6300.0), (5, 8900.0), batch=4).runs,
+        *sweep((0, 5100.0), (1, 6900.0), (5, 8600.0), batch=8).runs,
+    )
+    model = fit_cost_model(made, draws=50)
+    asked = {"accept_by_position": (0.6, 0.4), "anyway": True}
+    small = [near(model, **asked, batch_size=batch) for batch in (1, 4, 8)]
+    large = near(model, **asked, batch_size=64)
+    for candidate in large.candidates:
+        for other in small:
+            least = at(other, candidate.num_steps).cycle_ms.lo
+            assert candidate.cycle_ms.lo is not None and least is not None
+            assert candidate.cycle_ms.lo >= least
+
+
+def test_a_tree_is_never_cheaper_than_the_chain_of_the_same_steps_and_tokens() -> None:
+    runs = (*sweep((0, 5000.0), (1, 6000.0), (3, 9000.0), (5, 8000.0)).runs,)
+    more = sweep((0, 5100.0), (1, 6100.0), (3, 9300.0), (5, 8200.0), batch=4).runs
+    model = fit_cost_model(inspection(*runs, *more), draws=50)
+    chain = near(model, accept_length=2.0, at_num_draft_tokens=4)
+    tree = near(model, accept_length=2.0, at_num_draft_tokens=4, topk=4)
+    for one, other in zip(tree.candidates, chain.candidates, strict=True):
+        assert one.num_draft_tokens == other.num_draft_tokens
+        assert (one.cycle_ms.value or 0) >= (other.cycle_ms.value or 0)
+        assert (one.cycle_ms.lo or 0) >= (other.cycle_ms.lo or 0)
+
+
+def test_the_sentence_says_why_the_fastest_row_is_not_the_one_named() -> None:
+    flat = near(SWEEP, accept_by_position=(0.9, 0.5, 0.192, 0.1)).recommendation
+    assert flat.candidate == 2
+    assert "3 steps would be the fastest at 185.1 tok/s, but 2 steps are within 1 % of it, fewer" in flat.why
+    clear = near(SWEEP, accept_by_position=(0.9, 0.5, 0.26, 0.1)).recommendation
+    assert clear.candidate == 3 and "would be" not in clear.why
+
+
+def test_groups_are_told_apart_by_gpu_and_many_are_counted() -> None:
+    runs = [run(f"r{i}", configuration(0, 5000.0), gpu=f"GPU {i}") for i in range(9)]
+    model = fit_cost_model(inspection(*runs), draws=20)
+    with pytest.raises(UndeterminedError, match=r"GPU 5, TP1; and 3 more\): choose with --gpu$"):
+        near(model)
+    group = near(model, gpu="gpu 7", accept_length=2.0, at_num_draft_tokens=2, steps=(0,))
+    assert group.inputs["gpu"] == "GPU 7"
+
+
+def test_readings_named_beside_the_one_taken_are_others() -> None:
+    told = acceptance(1.9, rate=0.3, rate_kind="correct/proposed")
+    made = run("k3", configuration(3, 14_000.0, acceptance=told))
+    model = fit_cost_model(inspection(made, run("p", configuration(0, 9000.0))), draws=20)
+    shown = " ".join(forecast_text(near(model, accept_rate=0.36)).split())
+    assert "(correct/proposed); read otherwise: per position 1.54;" in shown
+
+
+def test_plain_decoding_stands_in_the_table_also_where_it_was_not_asked_for() -> None:
+    shown = forecast_text(near(SWEEP, accept_length=2.0, steps=(3,)))
+    assert re.search(r"^ +0 1 +1\.00 +10\.00", shown, re.MULTILINE)
+    assert "\n\n\n" not in shown

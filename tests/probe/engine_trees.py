@@ -237,6 +237,9 @@ gpu = TrialGpu()
 torch, load, cuda = make(gpu), ctypes.CDLL, FakeCuda(gpu)
 if "NO_DRIVER" not in os.environ:
     ctypes.CDLL = lambda name, *rest, **more: cuda if name == "libcuda.so.1" else load(name, *rest, **more)
+if "NO_OPEN_COPY" in os.environ:
+    clone = cuda.cuGraphClone
+    cuda.cuGraphClone = lambda made, graph: 1 if gpu.capture is not None else clone(made, graph)
 for name, module in (("torch", torch), ("torch.cuda", torch.cuda), ("torch.cuda.graphs", torch.cuda.graphs)):
     module.__spec__ = types.SimpleNamespace(_initializing=False)
     sys.modules[name] = module

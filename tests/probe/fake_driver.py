@@ -65,12 +65,23 @@ class Graph:
 
 
 class Stamp:
-    """A driver's event."""
+    """A driver's event. Launching a graph that records it makes it pending until the GPU comes to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: Any) -> None:
         self.at = next(Graph.numbers)
         self.ms: float | None = None
-        self.destroyed = False
+        self.pending = 0
+        self._gpu = gpu
+
+    def launched(self) -> None:
+        self.pending += 1
+
+    def record(self) -> None:
+        self.pending = max(0, self.pending - 1)
+        self.ms = self._gpu.now_ms
+
+    def passed(self) -> bool:
+        return self.ms is not None and not self.pending
 
 
 class FakeCuda:
@@ -87,6 +98,9 @@ class FakeCuda:
         self.after: list[int] = []
         self._of: Any = None
         self._kept: Any = None
+        if gpu is not None:
+            gpu.raw = lambda work: self._of_work[id(work)]
+        self._of_work: dict[int, int] = {}  # the graph of each list that the tests' torch has captured
         for name in vars(FakeCuda):
             if name.startswith(("cu", "cuda")):
                 setattr(self, name, functools.partial(self._answer, name))
@@ -110,6 +124,7 @@ class FakeCuda:
         if works is not self._of:
             self._of = works
             self.capture(Graph())
+            self._of_work[id(works)] = self.open.at if self.open else 0
         assert self.open is not None
         for work in works[len(self.open.nodes) :]:
             self.after = [self.open.add(work, *self.after)]
@@ -139,23 +154,23 @@ class FakeCuda:
     def cuGraphNodeFindInClone(self, made: Any, node: int, clone: int) -> None:
         made._obj.value = self.graphs[clone].twins[node]
 
-    def cuGraphGetNodes(self, graph: int, nodes: Any, count: Any) -> None:
-        _fill(list(self.graphs[graph].nodes), nodes, count)
+    def cuGraphGetNodes(self, graph: int, nodes: Any, count: Any) -> int:
+        return _fill(list(self.graphs[graph].nodes), nodes, count)
 
-    def cuGraphGetRootNodes(self, graph: int, nodes: Any, count: Any) -> None:
+    def cuGraphGetRootNodes(self, graph: int, nodes: Any, count: Any) -> int:
         known = self.graphs[graph]
         led = {after for _, after in known.edges}
-        _fill([node for node in known.nodes if node not in led], nodes, count)
+        return _fill([node for node in known.nodes if node not in led], nodes, count)
 
     def cuGraphNodeGetType(self, node: int, kind: Any) -> None:
         kind._obj.value = self._home(node).nodes[node][0]
 
-    def cuGraphNodeGetDependentNodes_v2(self, node: int, nodes: Any, kinds: Any, count: Any) -> None:
+    def cuGraphNodeGetDependentNodes_v2(self, node: int, nodes: Any, kinds: Any, count: Any) -> int:
         home = self._home(node)
         later = home.later(node)
         if kinds is not None:
             kinds[:] = b"".join(home.edges[node, after] for after in later)
-        _fill(later, nodes, count)
+        return _fill(later, nodes, count)
 
     def cuGraphAddEventRecordNode(self, made: Any, graph: int, after: Any, count: int, event: int) -> None:
         assert len(after or ()) == count
@@ -181,6 +196,9 @@ class FakeCuda:
 
     def cuGraphLaunch(self, executable: int, stream: int) -> None:
         for work in self.executables[executable]:
+            event = getattr(work, "__self__", None)
+            if isinstance(event, Stamp):
+                event.launched()
             self.gpu.push(work)
 
     def cuGraphExecDestroy(self, executable: int) -> None:
@@ -190,7 +208,7 @@ class FakeCuda:
         del self.graphs[graph]
 
     def cuEventCreate(self, made: Any, flags: int) -> None:
-        stamp = Stamp()
+        stamp = Stamp(self.gpu)
         self.events[stamp.at] = stamp
         made._obj.value = stamp.at
 
@@ -201,13 +219,13 @@ class FakeCuda:
     def cuEventQuery(self, event: int) -> int:
         if self.gpu.capture is not None:
             raise AssertionError("asked about an event while a graph is captured")
-        return 0 if self.events[event].ms is not None else 600
+        return 0 if self.events[event].passed() else 600
 
     def cuEventElapsedTime(self, found: Any, start: int, end: int) -> int:
-        first, last = self.events[start].ms, self.events[end].ms
-        if first is None or last is None:
+        first, last = self.events[start], self.events[end]
+        if not (first.passed() and last.passed()):
             return 600
-        found._obj.value = last - first
+        found._obj.value = last.ms - first.ms
         return 0
 
     def cuEventDestroy_v2(self, event: int) -> None:
@@ -217,10 +235,7 @@ class FakeCuda:
         return next(graph for graph in self.graphs.values() if node in graph.nodes)
 
     def _stamping(self, event: int) -> Callable[[], None]:
-        def stamp() -> None:
-            self.events[event].ms = self.gpu.now_ms
-
-        return stamp
+        return self.events[event].record
 
 
 class FakeRuntime:
@@ -241,8 +256,12 @@ class FakeRuntime:
         return last
 
 
-def _fill(found: list[int], nodes: Any, count: Any) -> None:
+def _fill(found: list[int], nodes: Any, count: Any) -> int:
+    """Give the number, or as many as there is room for; no room is an invalid value, as on an H200."""
     if nodes is None:
         count._obj.value = len(found)
+    elif not count._obj.value:
+        return 1
     else:
         nodes[: len(found)] = found
+    return 0

@@ -22,10 +22,12 @@ class Gpu:
         self.queue: deque[Callable[[], None]] = deque()
         self.capture: list[Callable[[], None]] | None = None
         self.refuse_external = False
+        self.no_keeping = False  # a torch before 2.8
         self.records = 0
         self.replays = 0
         self.offset = 0  # of the random generator
         self.waits = 0
+        self.raw: Callable[[Any], int] = lambda work: 1  # the driver's number of a captured graph
 
     def push(self, work: Callable[[], None]) -> None:
         (self.queue if self.capture is None else self.capture).append(work)
@@ -80,7 +82,12 @@ class Event:
         self.at = self.gpu.now_ms
 
     def _replay(self) -> None:
+        self.pending = max(0, self.pending - 1)
         self.at = self.gpu.now_ms
+
+    def launched(self) -> None:
+        """A graph that records it was launched: its last time is gone until the GPU comes to it."""
+        self.pending += 1
 
 
 class CUDAGraph:
@@ -88,10 +95,13 @@ class CUDAGraph:
 
     gpu: Gpu
     draws = 0  # random numbers a replay
-    kept = False
 
-    def __init__(self) -> None:
+    def __init__(self, keep_graph: bool = False) -> None:
+        if keep_graph and self.gpu.no_keeping:
+            raise TypeError("__init__() got an unexpected keyword argument 'keep_graph'")
+        self.kept = keep_graph
         self.work: list[Callable[[], None]] = []
+        self.executables = 0
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         assert self.gpu.capture is None, "one capture at a time"
@@ -99,12 +109,16 @@ class CUDAGraph:
 
     def capture_end(self) -> None:
         self.work, self.gpu.capture = self.gpu.capture or [], None
+        if not self.kept:
+            self.instantiate()
+
+    def instantiate(self) -> None:
+        self.executables += 1
 
     def replay(self) -> None:
         self.gpu.replays += 1
         self.gpu.offset += self.draws
-        for work in self.work:
-            self.gpu.push(work)
+        launch(self.gpu, self.work)
 
     def reset(self) -> None:
         self.work = []
@@ -112,7 +126,16 @@ class CUDAGraph:
     def raw_cuda_graph(self) -> int:
         if not self.kept:
             raise RuntimeError("keep_graph must be True")
-        return 1
+        return self.gpu.raw(self.work)
+
+
+def launch(gpu: Gpu, works: list[Callable[[], None]]) -> None:
+    """Queue what a graph does; its events are not passed from now on."""
+    for work in works:
+        event = getattr(work, "__self__", None)
+        if hasattr(event, "launched"):
+            event.launched()
+        gpu.push(work)
 
 
 class Capture:
@@ -155,6 +178,7 @@ def make(gpu: Gpu, external: bool = True) -> types.ModuleType:
         graphs=graphs,
         is_available=lambda: True,
         is_initialized=lambda: True,
+        is_current_stream_capturing=lambda: gpu.capture is not None,
         current_device=lambda: 1,
         current_stream=lambda: types.SimpleNamespace(cuda_stream=7),
         default_generators=[None, types.SimpleNamespace(get_offset=lambda: gpu.offset)],

@@ -210,7 +210,8 @@ def test_only_the_connection_that_started_a_recording_ends_it_by_closing(
 
 def test_stop_without_a_recording_is_no_error(own: Path, connect: Connect) -> None:
     assert connect(own).ask(do="stop") == {
-        "ok": True, "error": None, "recorded": 0, "dropped": 0, "unread_graphs": 0, "spans_file": None,
+        "ok": True, "error": None, "recorded": 0, "dropped": 0, "unread_graphs": 0, "unread": {},
+        "spans_file": None,
     }  # fmt: skip
 
 

@@ -132,10 +132,33 @@ def test_every_second_cycle_has_times_from_inside_the_graph(
     assert again == [0, 2, 4]
 
 
-def test_a_driver_without_copies_has_the_events_in_the_engines_graphs(
+def test_a_driver_without_copies_leaves_the_engines_graphs_alone_unless_steps_are_asked_for(
     serve: Serve, connect: Connect, tmp_path: Path
 ) -> None:
     server = serve(NO_DRIVER="1")
+    client = connect(server.socket)
+    status = client.ask(do="status")
+    assert status["in_graph"].startswith("off: copies of graphs do not work here (libcuda.so.1: ")
+    assert "TOOLKIT_PROBE=steps adds event nodes" in status["in_graph"] and status["mode"] == "steps"
+    spans = record(server, client, tmp_path / "out", 6)
+    assert len(spans.cycles) == 6 and not any(cycle.graph_us for cycle in spans.cycles)
+    assert all(cycle.graph["draft"] and cycle.stage_us["draft"] for cycle in spans.cycles)
+
+
+def test_an_engine_whose_open_captures_cannot_be_copied_is_read_through_kept_graphs(
+    serve: Serve, connect: Connect, tmp_path: Path
+) -> None:
+    server = serve(NO_OPEN_COPY="1")
+    client = connect(server.socket)
+    assert client.ask(do="status")["in_graph"].startswith("ok, copies of kept graphs: ")
+    inside = [cycle for cycle in record(server, client, tmp_path / "out", 20).cycles if cycle.graph_us]
+    assert len(inside) >= 9 and inside[0].draft_steps_us == pytest.approx((250, 250), abs=0.01)
+
+
+def test_a_driver_without_copies_has_the_events_in_the_engines_graphs_if_asked_for(
+    serve: Serve, connect: Connect, tmp_path: Path
+) -> None:
+    server = serve(NO_DRIVER="1", TOOLKIT_PROBE="steps")
     client = connect(server.socket)
     assert client.ask(do="status")["in_graph"].startswith("ok, event nodes always on: libcuda.so.1: ")
     inside = [cycle for cycle in record(server, client, tmp_path / "out", 6).cycles if cycle.graph_us]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from toolkit_probe.driver import Driver, DriverError, loaded_driver
 from toolkit_probe.graph_marks import Marks
@@ -123,6 +123,21 @@ def test_an_empty_graph_has_one_place() -> None:
     assert capture.mark() == capture.mark() == 0
 
 
+def test_an_empty_graph_is_not_copied() -> None:
+    capture = Capture()
+    capture.mark()
+    with pytest.raises(DriverError, match="the copy has no nodes"):
+        capture.copy()
+    assert list(capture.cuda.graphs.values()) == [capture.graph]
+
+
+def test_torch_keeping_another_graph_than_the_captured_one_is_found_out() -> None:
+    capture = Capture()
+    capture.mark()
+    with pytest.raises(DriverError, match="keeps another graph"):
+        capture.marks.copied(Graph().at)
+
+
 def test_a_copy_that_fails_is_given_back() -> None:
     capture = Capture()
     capture.mark()
@@ -171,6 +186,7 @@ def test_whatever_is_captured_keeps_its_order_and_has_each_event_at_its_place(pr
             capture.wait(stream, other)
         elif capture.mark() == len(seen):
             seen.append((set(capture.streams[0]), set(capture.graph.nodes)))
+    assume(capture.graph.nodes)
     copy, _, _ = capture.copy()
     twin = copy.twins
     assert len(copy.order()) == len(copy.nodes), "no circle"

@@ -186,10 +186,11 @@ def test_what_cannot_be_hooked_is_named(engine: str, name: str, state: str) -> N
     patches.undo()
 
 
-def test_where_a_class_may_inherit_a_name_the_base_class_is_left_alone(engine: str) -> None:
+@pytest.mark.parametrize("role", sorted(INHERITED))
+def test_where_a_class_may_inherit_a_name_the_base_class_is_left_alone(engine: str, role: str) -> None:
     module = importlib.import_module(engine)
     patches = Patches()
-    patches.install([Target(INHERITED, engine, "Worker.inherited")], louder)
+    patches.install([Target(role, engine, "Worker.inherited")], louder)
     assert (module.Worker().inherited(), module.Base().inherited()) == ("BASE", "base")
     patches.undo()
     assert module.Worker().inherited() == "base" and "inherited" not in vars(module.Worker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import weakref
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from toolkit_probe import graph_exec, trial
 from toolkit_probe.driver import Driver, DriverError
-from toolkit_probe.event_set import read_sets, readable
+from toolkit_probe.event_set import Reading, read_sets, unreadable
 from toolkit_probe.in_graph import InGraph
 from toolkit_probe.recorder import Recorder
 from toolkit_probe.recording import Cycle
@@ -22,15 +23,16 @@ from tests.probe.fake_torch import Gpu, install
 class Rig:
     """A torch with a GPU, the probe's hooks on its graphs, and the driver's library under both."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, external: bool = True) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, external: bool = True, add_nodes: bool = False) -> None:
         self.gpu = Gpu()
         self.torch = install(patch, self.gpu, external)
         self.cuda = FakeCuda(self.gpu)
         self.runtime = FakeRuntime(self.cuda)
-        self.watch = InGraph(Recorder(), steps=True)
+        self.watch = InGraph(Recorder(), steps=True, add_nodes=add_nodes)
         self.watch.wanted = lambda: True
         self.watch.load = lambda torch: Driver(self.cuda, self.runtime)
         kind = self.torch.cuda.graphs.CUDAGraph
+        kind.__init__ = self.watch.wrap_made(kind.__init__)
         kind.capture_begin = self.watch.wrap_begin(kind.capture_begin)
         kind.capture_end = self.watch.wrap_end(kind.capture_end)
         patch.setattr(trial.time, "sleep", lambda seconds: self.gpu.run())
@@ -77,8 +79,19 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     return Rig(monkeypatch)
 
 
+@pytest.fixture
+def allowed(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """Return a rig that may add events to the engine's own graphs."""
+    return Rig(monkeypatch, add_nodes=True)
+
+
 def sets(cycle: Cycle) -> list[Any]:
-    return [events for _, events in cycle.graphs]
+    """Return the events of each graph that ran; None for one that ran without."""
+    return [None if isinstance(events, str) else events for _, events in cycle.graphs]
+
+
+def readable(found: list[Any]) -> bool:
+    return None not in found and unreadable(found) is None
 
 
 def test_the_engines_graph_holds_no_node_of_ours(rig: Rig) -> None:
@@ -103,7 +116,7 @@ def test_a_sampled_cycle_runs_the_copy_and_the_others_run_the_engines_graph(rig:
     assert (rig.gpu.replays - torchs, rig.runtime.launches - ours) == (0, 1)
     assert cycle.graph == {"draft": True} and not cycle.owed
     reading = read_sets(sets(cycle))
-    assert reading is not None
+    assert isinstance(reading, Reading)
     assert reading.graph_us == pytest.approx(300) and reading.steps_us == pytest.approx((250,))
     rig.cycle(graph, sampled=False)
     graph.replay()
@@ -157,8 +170,10 @@ def test_a_graph_that_brings_its_generator_is_left_alone(rig: Rig) -> None:
 
 
 def test_a_graph_that_the_engine_keeps_to_change_it_is_left_alone(rig: Rig) -> None:
-    rig.torch.cuda.graphs.CUDAGraph.kept = True
-    assert "replay" not in vars(rig.graph())
+    graph = rig.torch.cuda.CUDAGraph(keep_graph=True)
+    with rig.torch.cuda.graph(graph):
+        rig.gpu.kernel(20)
+    assert "replay" not in vars(graph) and graph.executables == 0, "the engine makes it executable itself"
 
 
 def test_a_kind_of_node_that_is_not_known_to_copy_leaves_the_graph_as_it_is(
@@ -198,14 +213,50 @@ def test_a_call_that_fails_for_one_graph_leaves_that_graph_as_it_is(rig: Rig, na
     assert rig.watch.graphs == 2, "the next graph is tried again"
 
 
-@pytest.mark.parametrize("name", [*CAPTURE, "cuGraphInstantiateWithFlags", "cuGraphLaunch"])
-def test_a_call_that_never_works_puts_the_events_into_the_engines_graphs(rig: Rig, name: str) -> None:
+NEVER = [*CAPTURE, "cuGraphInstantiateWithFlags", "cuGraphLaunch"]
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_where_copies_do_not_work_nothing_is_added_unless_it_is_asked_for(rig: Rig, name: str) -> None:
     rig.cuda.fail = {name: 801}
     graph = rig.graph()
-    assert "event nodes always on" in rig.watch.status() and rig.watch.status().startswith("ok, ")
+    assert len(graph.work) == 3 and "replay" not in vars(graph) and not graph.kept
+    status = rig.watch.status()
+    assert status.startswith("off: copies of graphs do not work here (")
+    assert name.removeprefix("cu") in status, "the launch goes through the runtime"
+    assert status.endswith("; TOOLKIT_PROBE=steps adds event nodes to the engine's graphs, " + COST)
+
+
+COST = "which cost about 1.6 us each"
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_where_copies_do_not_work_events_are_put_into_the_engines_graphs_if_asked_for(
+    allowed: Rig, name: str
+) -> None:
+    allowed.cuda.fail = {name: 801}
+    graph = allowed.graph()
+    assert "event nodes always on" in allowed.watch.status() and allowed.watch.status().startswith("ok, ")
     assert len(graph.work) == 7, "first, last, and the forward's two"
-    reading = read_sets(sets(rig.cycle(graph)))
-    assert reading is not None and reading.graph_us == pytest.approx(300)
+    reading = read_sets(sets(allowed.cycle(graph)))
+    assert isinstance(reading, Reading) and reading.graph_us == pytest.approx(300)
+
+
+def test_copies_are_preferred_also_where_events_may_be_added(allowed: Rig) -> None:
+    assert len(allowed.graph().work) == 3 and allowed.watch.status() == "ok"
+
+
+def test_a_diagnosis_has_the_arguments_of_the_call_that_failed(rig: Rig) -> None:
+    rig.cuda.fail = {"cuGraphGetRootNodes": 1}
+    rig.graph()
+    assert re.search(r"cuGraphGetRootNodes\(0x[0-9a-f]+, NULL, &0\) gave 1", rig.watch.status())
+
+
+def test_the_graph_of_a_capture_that_has_just_begun_has_no_nodes_to_list(rig: Rig) -> None:
+    driver = Driver(rig.cuda)
+    empty = Graph()
+    rig.cuda.graphs[empty.at] = empty
+    assert driver.roots(empty.at) == [] and driver.kinds(empty.at) == set()
 
 
 def test_a_copy_that_cannot_be_made_executable_is_never_launched(rig: Rig) -> None:
@@ -263,7 +314,7 @@ def test_a_graph_that_is_reset_is_never_launched_again_and_gives_its_copy_back(r
     launches = rig.runtime.launches
     rig.cycle(graph)
     assert rig.runtime.launches == launches
-    assert read_sets(sets(cycle)) is not None, "what ran can still be read"
+    assert isinstance(read_sets(sets(cycle)), Reading), "what ran can still be read"
 
 
 def test_a_graph_is_freed_with_its_last_reference_and_its_copy_is_given_back(rig: Rig) -> None:
@@ -297,7 +348,7 @@ def test_two_boundaries_at_one_place_are_one_event(rig: Rig) -> None:
             marks.end()
     made = sum(name == "cuGraphAddEventRecordNode" for name in rig.cuda.said)
     reading = read_sets(sets(rig.cycle(rig.ready(graph))))
-    assert reading is not None and reading.steps_us == pytest.approx((240, 260))
+    assert isinstance(reading, Reading) and reading.steps_us == pytest.approx((240, 260))
     trials = 3  # the trial's graph: first, around its second node, which is also its last
     assert made - trials == 3
 
@@ -305,29 +356,26 @@ def test_two_boundaries_at_one_place_are_one_event(rig: Rig) -> None:
 def test_torch_without_external_events_and_no_driver_leaves_graphs_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rig = Rig(monkeypatch, external=False)
+    rig = Rig(monkeypatch, external=False, add_nodes=True)
     rig.cuda.fail = {"cuGraphClone": 801}
     graph = rig.graph()
     assert rig.watch.status() == "unavailable: torch 2.11.0 has no external events"
     assert "replay" not in vars(graph) and len(graph.work) == 3
 
 
-def test_a_driver_that_refuses_all_leaves_graphs_unchanged(rig: Rig) -> None:
-    rig.gpu.refuse_external = True
-    rig.cuda.fail = {"cuGraphClone": 801}
-    graph = rig.graph()
-    assert rig.watch.status().startswith("unavailable: an event cannot be captured")
+def test_a_driver_that_refuses_all_leaves_graphs_unchanged(allowed: Rig) -> None:
+    allowed.gpu.refuse_external = True
+    allowed.cuda.fail = {"cuGraphClone": 801}
+    graph = allowed.graph()
+    assert allowed.watch.status().startswith("unavailable: an event cannot be captured")
     assert "replay" not in vars(graph) and len(graph.work) == 3
 
 
-def test_a_driver_that_lacks_a_function_is_found_out(rig: Rig) -> None:
-    del rig.cuda.cuGraphAddDependencies_v2
-    type(rig.cuda).cuGraphAddDependencies_v2, kept = None, type(rig.cuda).cuGraphAddDependencies_v2
-    try:
-        rig.graph()
-    finally:
-        type(rig.cuda).cuGraphAddDependencies_v2 = kept
-    assert rig.watch.status() == "ok, event nodes always on: the driver has no cuGraphAddDependencies_v2"
+def test_a_driver_that_lacks_a_function_is_found_out(allowed: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed.cuda.cuGraphAddDependencies_v2 = None
+    allowed.graph()
+    said = "ok, event nodes always on: the driver has no cuGraphAddDependencies_v2"
+    assert allowed.watch.status() == said
 
 
 def test_a_graph_that_is_not_wanted_is_left_unchanged(rig: Rig) -> None:

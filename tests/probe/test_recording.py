@@ -271,6 +271,9 @@ def test_a_driver_that_gives_errors_costs_a_reading_and_not_the_recording(
         cycle = rig.cycle()
         assert cycle is not None
         cycle.graphs.append(("verify", events))
-    gpu.run()
+        events.cycle = cycle
+        gpu.run()
+        until(lambda cycle=cycle: cycle.settled)
     until(lambda: rig.writer.recorded == 3)
+    assert rig.recording.unread_why == {"verify: asking failed: cuEventQuery gave 400": 3}
     assert [cycle.graph_us for cycle in rig.spans().cycles] == [None] * 3 and rig.recording.unread == 3

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkit_probe import writer as writers
 from toolkit_probe.clock import CudaStamps
-from toolkit_probe.event_set import EventSet
+from toolkit_probe.event_set import AGAIN, TOO_LONG
+from toolkit_probe.graph_exec import HELD, MAKING
+from toolkit_probe.graph_nodes import CAPTURED
 from toolkit_probe.in_graph import InGraph
 from toolkit_probe.recorder import Recorder
 from toolkit_probe.recording import Cycle, Recording
@@ -17,8 +18,6 @@ from toolkit_probe.writer import Writer
 
 from tests.probe.test_in_graph import Rig
 from toolkit.ingest.spans import read_spans
-
-PERIOD_US = 7000
 
 
 def recording(steps_every: int) -> Recording:
@@ -73,93 +72,132 @@ def test_the_reading_is_of_its_own_cycle(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert 100 < outside < 100 + 4 * 60 + 4, "what is left is the kernel before the graph"
 
 
-class Now:
-    """A clock that the test turns, in us."""
+class Always(Rig):
+    """An engine whose own graph holds the events, with the kernels of a verify of 300 us."""
 
-    us = 0.0
+    def __init__(self, patch: pytest.MonkeyPatch, folder: Path, every: int) -> None:
+        super().__init__(patch, add_nodes=True)
+        self.cuda.fail = {"cuGraphClone": 1}
+        self.verify = self.graph()
+        assert len(self.verify.work) == 7
+        self.taken, self.recorder = recording(every), self.watch.recorder
+        self.writer = Writer(self.taken, SpansFile(str(folder), 0), self.watch)
+        self.recorder.start(self.taken)
 
+    def one(self) -> None:
+        """Queue one cycle."""
+        assert self.recorder.begin_cycle() is not None
+        stage = self.recorder.begin_stage("verify")
+        assert stage is not None
+        self.gpu.kernel(100)
+        self.verify.replay()
+        self.recorder.end_stage(stage)
+        self.recorder.end_cycle()
 
-class InFlight:
-    """An event of a graph that is replayed every period; nothing can be asked while a replay is in flight."""
-
-    def __init__(self, now: Now, at_us: float, graph_us: float) -> None:
-        self.now, self.at_us, self.graph_us = now, at_us, graph_us
-
-    def query(self) -> bool:
-        return self.now.us % PERIOD_US >= self.graph_us
-
-    def elapsed_time(self, end: InFlight) -> float:
-        return (end.at_us - self.at_us) / 1000
-
-
-class Clock:
-    """Stamps are times of the test's clock."""
-
-    def __init__(self, now: Now) -> None:
-        self.now = now
-
-    def done(self, stamp: float) -> bool:
-        return self.now.us >= stamp
-
-    def span_us(self, start: float, end: float) -> float:
-        return end - start
+    def spans(self) -> Any:
+        self.gpu.run()
+        self.recorder.stop()
+        self.writer._look()
+        self.writer._close()
+        return read_spans(Path(self.writer.spans.path))
 
 
-def always_on(graph_us: float, events_us: tuple[float, ...], now: Now, looks_us: float, folder: Path) -> int:
-    """Sample every 5th of 100 cycles whose graph holds its events always; return how many were read."""
-    in_graph, taken = InGraph(Recorder(), steps=True), recording(5)
-    in_graph.always_on = "the driver"
-    taken.clock = Clock(now)  # type: ignore[assignment]
-    writer = Writer(taken, SpansFile(str(folder), 0), in_graph)
-    events = EventSet(None)
-    first, *inner, events.last = (InFlight(now, at, graph_us) for at in events_us)
-    events.first = first
-    events.forwards = [(inner[0], inner[1])]
-    cycles = []
-    for number in range(100):
-        if number % 5 == 0:
-            cycle = Cycle(number, None, sampled=True)
-            start = number * PERIOD_US
-            cycle.graphs = [("verify", events)]
-            cycle.stages = [("verify", start, start + graph_us + 20)]
-            cycle.finished_ns = int(start * 1000) + 1
-            taken.sampling.append(cycle)
-            cycles.append(cycle)
-        while now.us < (number + 1) * PERIOD_US:
-            writer._read_graphs()
-            now.us += looks_us
-    writer._close()
-    return sum(bool(cycle.readings) for cycle in cycles)
+def read_of(spans: Any) -> list[Any]:
+    return [cycle for cycle in spans.cycles if cycle.graph_us]
 
 
-@pytest.mark.parametrize("share", [0.75, 0.9])
-def test_events_that_are_always_on_are_caught_between_two_replays_on_most_samples(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, share: float
-) -> None:
-    now, graph_us = Now(), PERIOD_US * share
-    monkeypatch.setattr(writers.time, "monotonic_ns", lambda: int(now.us * 1000))
-    pace_us = writers._CATCHING_S * 1e6 + 60  # and what a look and the interpreter's lock take
-    read = always_on(graph_us, (0, 10, 260, graph_us), now, pace_us, tmp_path)
-    assert read >= 18, "of 20"
-
-
-def test_a_mix_of_replays_is_never_believed_however_often_it_is_asked(
+def test_events_that_are_always_on_are_read_on_every_sample_of_a_host_that_waits_for_the_gpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    now, graph_us = Now(), PERIOD_US * 0.75
-    monkeypatch.setattr(writers.time, "monotonic_ns", lambda: int(now.us * 1000))
-    mixed = (7000, 7010, 260, graph_us)  # the later replay has passed the first two
-    assert always_on(graph_us, mixed, now, 360, tmp_path) == 0
+    rig = Always(monkeypatch, tmp_path, every=5)
+    for _ in range(100):
+        rig.one()
+        rig.gpu.run()  # the writer has no time to look
+    read = read_of(rig.spans())
+    assert [cycle.cycle for cycle in read] == list(range(0, 100, 5)) and not rig.taken.unread_why
+    assert [cycle.graph_us["verify"] for cycle in read] == pytest.approx([300] * 20)
 
 
-def test_only_events_that_are_overwritten_are_asked_for_at_a_fast_pace(tmp_path: Path) -> None:
-    in_graph = InGraph(Recorder(), steps=True)
-    writer = Writer(recording(5), SpansFile(str(tmp_path), 0), in_graph)
+def test_events_of_a_graph_that_is_launched_before_its_last_replay_is_done_are_never_passed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What SGLang's overlap schedule does on an H200: verify is launched again while it runs."""
+    rig = Always(monkeypatch, tmp_path, every=5)
+    for _ in range(100):
+        rig.one()
+        rig.gpu.run(len(rig.gpu.queue) - 3)  # all but the last event and what comes behind it
+        rig.writer._look()
+    assert not read_of(rig.spans())
+    assert rig.taken.unread_why == {f"verify: {AGAIN}": 20} and rig.taken.unread == 20
+
+
+def test_a_reading_in_the_engines_thread_is_of_its_own_cycle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rig = Always(monkeypatch, tmp_path, every=3)
+    slower, original = iter(range(1, 10_000)), rig.gpu._advance
+    monkeypatch.setattr(rig.gpu, "_advance", lambda us: original(us + next(slower)))
+    for number in range(30):
+        rig.one()
+        rig.gpu.run()
+        if number % 2:
+            rig.writer._look()
+    read = read_of(rig.spans())
+    assert len(read) == 10
+    for cycle in read:  # four kernels a cycle, each slower by 1 us than the one before
+        assert cycle.stage_us["verify"] - cycle.graph_us["verify"] == pytest.approx(101 + 4 * cycle.cycle)
+
+
+def test_a_replay_while_asleep_is_not_taken_for_the_last_cycles(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rig = Always(monkeypatch, tmp_path, every=1)
+    rig.one()
+    rig.recorder.stop()
+    rig.verify.replay()
+    assert not read_of(rig.spans()) and rig.taken.unread_why == {f"verify: {AGAIN}": 1}
+
+
+def test_nothing_is_asked_in_the_engines_thread_while_a_graph_is_captured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rig = Always(monkeypatch, tmp_path, every=1)
+    rig.one()
+    rig.gpu.run()
+    rig.watch.wanted = lambda: False
+    with rig.torch.cuda.graph(rig.torch.cuda.CUDAGraph()):
+        rig.verify.replay()  # a question would raise in the fake event
+    assert not read_of(rig.spans()) and rig.taken.unread_why == {f"verify: {CAPTURED}": 1}
+
+
+def test_a_graph_that_takes_longer_than_its_call_is_refused_and_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rig = Always(monkeypatch, tmp_path, every=1)
+    monkeypatch.setattr(CudaStamps, "span_us", lambda self, start, end: 100.0)
+    rig.one()
+    assert not read_of(rig.spans()) and rig.taken.unread_why == {f"verify: {TOO_LONG}": 1}
+
+
+def test_phases_without_events_are_counted_by_why_and_are_no_failed_readings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    taken, _ = run_ahead(Rig(monkeypatch), tmp_path, 20, 1, 100)
+    assert taken.unread_why == {f"verify: {MAKING}": 1, f"verify: {HELD}": 9} and taken.unread == 0
+
+
+def test_only_so_many_reasons_are_told_apart() -> None:
+    taken = recording(5)
+    for number in range(100):
+        taken.note_unread("verify", f"asking failed: {number}")
+    assert len(taken.unread_why) == 41 and taken.unread_why["other"] == 60
+
+
+def test_a_writer_that_has_nothing_sampled_looks_seldom(tmp_path: Path) -> None:
+    writer = Writer(recording(5), SpansFile(str(tmp_path), 0), InGraph(Recorder(), steps=True))
     idle = writer._pace_s()
     writer._sampled.append(Cycle(0, None, sampled=True))
-    copies = writer._pace_s()
-    in_graph.always_on = "the driver"
-    assert idle >= 0.02 > copies >= 0.001 > writer._pace_s()
+    assert idle >= 0.02 > writer._pace_s() >= 0.001
     writer._close()
 
 

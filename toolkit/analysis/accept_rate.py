@@ -109,6 +109,19 @@ def settle_convention(
     return RateReading(elsewhere.convention, implied, elsewhere.lines, note)
 
 
+def width_of_most(lines: Sequence[tuple[float, float]]) -> int | None:
+    """Return the width (root included) that more than half of the (accept length, accept rate) lines share.
+
+    Some of the others may be damaged, so this is weaker than `settle_convention`: it serves to find the
+    lines that cannot be. Where several widths fit as many lines it is the widest of them.
+    """
+    counts: Counter[Fit] = Counter()
+    for line, alike in Counter(lines).items():
+        counts.update(dict.fromkeys(conventions_of(*line), alike))
+    leading = _leading({fit: count for fit, count in counts.items() if 2 * count > len(lines)})
+    return max((fit.num_draft_tokens for fit in leading), default=None)
+
+
 def _leading(counts: dict[Fit, int]) -> dict[Fit, int]:
     """Return the fits that as many lines share as the best one has."""
     most = max(counts.values(), default=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from toolkit.analysis.length_health import accept_lengths
+from toolkit.analysis.table_health import table_checks
 from toolkit.analysis.trace.launches import graph_launches_without_kernels
 from toolkit.analysis.trace.trace_view import TraceView
 from toolkit.schema.inspection import Configuration, HealthCheck, RankReport
@@ -24,7 +26,7 @@ def health_checks(
     if recording.traces:
         checks += [
             _kernels(recording),
-            _kernels_lost(view),
+            _kernels_lost(recording, view),
             _launches(recording, view),
             _ranks(recording),
             _stacks(recording),
@@ -33,8 +35,9 @@ def health_checks(
             _matched(cells),
         ]
     checks += [
-        _lengths(recording, cells),
+        accept_lengths(recording, cells),
         _throughput(cells),
+        *table_checks(recording.measurements),
         _spans_dropped(recording),
         _undamaged(recording),
     ]
@@ -52,7 +55,7 @@ def _kernels(recording: Recording) -> HealthCheck:
     return HealthCheck(check="kernels captured", ok=not empty, detail=detail)
 
 
-def _kernels_lost(view: TraceView | None) -> HealthCheck | None:
+def _kernels_lost(recording: Recording, view: TraceView | None) -> HealthCheck | None:
     """Compare replays of one graph: each holds the same kernels unless the profiler lost some."""
     sizes: dict[tuple[int, int | None, str], list[int]] = defaultdict(list)
     for rank in view.ranks if view else ():
@@ -64,11 +67,14 @@ def _kernels_lost(view: TraceView | None) -> HealthCheck | None:
         return None
     expected = sum(max(counts) * len(counts) for counts in sizes.values())
     lost = expected - sum(map(sum, sizes.values()))
+    cause = "the profiler lost records"
+    if any(trace.damage for trace in recording.traces):
+        cause = "the profiler lost records, or the file is damaged (see files whole)"
     detail = f"all replays of a graph hold the same {expected} kernels"
     if lost:
         detail = (
-            f"{lost} of {expected} kernels ({lost / expected:.1%}) are missing from replays of graphs: the "
-            "profiler lost records, so counts are the fullest replay's and some times are short"
+            f"{lost} of {expected} kernels ({lost / expected:.1%}) are missing from replays of graphs: "
+            f"{cause}, so counts are the fullest replay's and some times are short"
         )
     return HealthCheck(check="no kernel lost", ok=not lost, detail=detail)
 
@@ -93,10 +99,12 @@ def _ranks(recording: Recording) -> HealthCheck:
     expected = recording.info.tp_size or max((trace.world_size or 1 for trace in recording.traces), default=1)
     missing = [rank for rank in range(min(expected, _WIDEST)) if rank not in present]
     if missing:
-        detail = (
-            f"rank {_listed(missing)} of {expected} is missing: wire time is then an upper bound, "
-            "because the missing rank may have been the last to arrive"
+        follows = (
+            "wire time is then an upper bound, because the missing rank may have been the last to arrive"
+            if len(present) > 1
+            else "wire and wait of collectives need the traces of two ranks or more"
         )
+        detail = f"rank {_listed(missing)} of {expected} is missing: {follows}"
         return HealthCheck(check="ranks present", ok=False, detail=detail)
     return HealthCheck(check="ranks present", ok=True, detail=f"{len(present)} of {expected}")
 
@@ -147,33 +155,6 @@ def _matched(cells: Sequence[Configuration]) -> HealthCheck | None:
     return HealthCheck(check="collectives matched over ranks", ok=least >= _MATCHED, detail=detail)
 
 
-def _lengths(recording: Recording, cells: Sequence[Configuration]) -> HealthCheck | None:
-    known = [
-        (cell.acceptance.accept_length, cell.num_draft_tokens)
-        for cell in cells
-        if cell.acceptance and cell.acceptance.accept_length is not None
-    ]
-    if not known:
-        return None
-    known += _line_lengths(recording, cells)
-    for length, width in known:
-        if length < 1 or (width is not None and length > width + 0.005):
-            detail = f"accept length {length:.2f} is impossible: a cycle commits 1 to {width} tokens"
-            return HealthCheck(check="accept length possible", ok=False, detail=detail)
-        if length == 1 and width is not None and width > 1:
-            detail = "accept length is 1.00: no draft was ever kept"
-            return HealthCheck(check="accept length possible", ok=False, detail=detail)
-    return HealthCheck(check="accept length possible", ok=True, detail="between 1 and the draft tokens")
-
-
-def _line_lengths(recording: Recording, cells: Sequence[Configuration]) -> list[tuple[float, int | None]]:
-    """Return the longest length that a line of the log states, with the draft tokens of the run."""
-    widths = {cell.num_draft_tokens for cell in cells if cell.acceptance}
-    lines = recording.log.lines if recording.log else ()
-    longest = max((line.accept_length for line in lines if line.accept_length is not None), default=None)
-    return [(longest, widths.pop())] if longest is not None and len(widths) == 1 else []
-
-
 def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:
     compared = [
         (cell, cell.throughput_tok_s.from_cycle / cell.throughput_tok_s.measured - 1)
@@ -188,9 +169,16 @@ def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:
     speed = cell.throughput_tok_s
     detail = (
         f"{speed.from_cycle:.1f} tok/s from cycle and acceptance, {speed.measured:.1f} "
-        f"measured by the {speed.measured_by} ({off:+.1%})"
+        f"measured by the {speed.measured_by} ({round(off, 3) + 0.0:+.1%})"
     )
-    return HealthCheck(check="throughput agrees", ok=abs(off) <= _CLOSE, detail=detail)
+    ok = abs(off) <= _CLOSE
+    if not ok and speed.measured_by == "client":
+        detail += (
+            "; a client's seconds hold the prompts' prefill: drive longer outputs, or add the server's log"
+        )
+    elif not ok:
+        detail += "; the sources are of different loads or windows: keep those of one"
+    return HealthCheck(check="throughput agrees", ok=ok, detail=detail)
 
 
 def _spans_dropped(recording: Recording) -> HealthCheck | None:

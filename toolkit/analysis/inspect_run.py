@@ -41,7 +41,10 @@ def inspect_recording(recording: Recording) -> RunReport:
     ]
     repeated = len(recording.measurements) - len(rows)
     if repeated:
-        notes.append(f"{repeated} rows of the table repeat lines of the log and are counted once")
+        alike = "1 row of the table repeats a line of the log and is"
+        if repeated > 1:
+            alike = f"{repeated} rows of the table repeat lines of the log and are"
+        notes.append(f"{alike} counted once")
     cells += table_cells(rows)
     health = health_checks(recording, view, cells)
     draft_tp, draft_tp_source = _draft_tp(cells, info)

@@ -28,6 +28,13 @@ COMMANDS = {
     "demo": "toolkit.cli.demo:demo_command",
 }
 
+_ENDS = """
+Exit codes: 0 done, 1 a bug, 2 usage, 3 bad input, 4 nothing captured,
+5 the data does not determine what was asked, 130 interrupted.
+Documents: docs/index.md in the source tree; docs/reference.md has every
+command, file and key, docs/measures.md every number that is printed.
+"""
+
 
 class ReaderGoneError(Exception):
     """What reads our output (head, a pager) has closed it."""
@@ -47,6 +54,10 @@ class LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name].split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Say how commands end and where to read on, below the list of commands."""
+        formatter.write(_ENDS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the group's own options; `--help` and `--version` print and end here."""

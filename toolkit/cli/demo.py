@@ -37,7 +37,9 @@ _CURVE = (0.85, 0.72, 0.61, 0.52, 0.44, 0.37)  # shares of cycles that keep draf
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Keep the run folders here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (toolkit.demo/1).")
 def demo_command(curve: tuple[float, ...] | None, out: Path | None, as_json: bool) -> None:
-    """Serve, profile by process id, fit, predict, run what is recommended, compare.
+    """Go round the whole loop on this CPU.
+
+    Serve, profile by process id, fit, predict, run what is recommended, compare.
 
     Two ranks of the reference engine on the CPU; needs torch, and less than two minutes.
 

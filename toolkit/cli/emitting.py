@@ -48,7 +48,11 @@ def _schedule(model: CostModel, question: Question) -> list[tuple[int, int]]:
     The engine's schedule speaks of chains only.
     """
     group = chosen_group(
-        model, engine=question.engine, model_name=question.model_name, tp_size=question.tp_size
+        model,
+        engine=question.engine,
+        model_name=question.model_name,
+        gpu=question.gpu,
+        tp_size=question.tp_size,
     )
     schedule = []
     for batch in sorted({cell.padded_batch_size for cell in group.cells}):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from toolkit.cli.warning_lines import print_warnings
 from toolkit.errors import UsageError
 
 
@@ -19,7 +20,8 @@ def inspect_command(paths: tuple[Path, ...], as_json: bool, lines: bool) -> None
     """Show where the time of a decode cycle goes.
 
     PATH is a run folder, a folder of run folders, or single files: torch profiler traces (one a
-    rank), server logs, spans, client.json, measurements.csv.
+    rank), server logs, spans, client.json, measurements.csv. Below a folder of run folders, one that
+    cannot be read is left out with a warning.
 
     \b
     toolkit inspect traces/2026-11-29-sglang-llama8b-dummy-tp2-k3-b1
@@ -31,8 +33,7 @@ def inspect_command(paths: tuple[Path, ...], as_json: bool, lines: bool) -> None
     from toolkit.api import inspect_paths
 
     inspection = inspect_paths(paths)
-    for warning in inspection.warnings:
-        click.echo(f"toolkit: warning: {warning}", err=True)
+    print_warnings(inspection.warnings)
     if as_json:
         from toolkit.report.json_text import json_text
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+from toolkit.cli.places import refuse_missing_folder
+from toolkit.cli.warning_lines import print_warnings
+
 _PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -49,10 +52,11 @@ def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: in
     from toolkit.report.json_text import json_text
 
     refuse_existing(output, overwrite=overwrite)
+    refuse_missing_folder(output)
     model = fit_cost_model(inspect_paths(paths), seed=seed)
     write_cost_model(output, model, overwrite=overwrite)
     report = fit_report(model, str(output))
-    _warn(report.warnings)
+    print_warnings(report.warnings)
     click.echo(json_text(report) if as_json else fit_text(report))
 
 
@@ -73,10 +77,5 @@ def check_command(model_path: Path, paths: tuple[Path, ...], as_json: bool) -> N
     from toolkit.report.json_text import json_text
 
     report = check_model(read_cost_model(model_path), inspect_paths(paths), str(model_path))
-    _warn(report.warnings)
+    print_warnings(report.warnings)
     click.echo(json_text(report) if as_json else check_text(report))
-
-
-def _warn(sentences: tuple[str, ...]) -> None:
-    for sentence in sentences:
-        click.echo(f"toolkit: warning: {sentence}", err=True)

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from toolkit.cli.number_lists import MOST_STEPS, finite, share_list, step_list, whole_list
+from toolkit.cli.places import refuse_missing_folder
+from toolkit.cli.warning_lines import print_warnings
 from toolkit.errors import UsageError
 
 _LARGEST = 10_000_000  # beyond any batch or context; a slip of the keyboard is no question
@@ -46,6 +48,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--tp-size", type=click.IntRange(min=1), help="Choose the fitted group by its TP size."),
     click.option("--engine", help="Choose the fitted group by its engine."),
     click.option("--model-name", help="Choose the fitted group by (a part of) its model's name."),
+    click.option("--gpu", help="Choose the fitted group by (a part of) its GPU's name, or unknown."),
     click.option("--current-steps", type=click.IntRange(0, MOST_STEPS), help="Step count in use; 0 is off."),
     click.option("--verify-share", type=float, help="Verify's share of the cycle, where you know it."),
     click.option("--steps", callback=step_list, help="Step counts to compare: 0:8 or 1,2,5.  [default: 0:8]"),
@@ -95,7 +98,9 @@ def predict_command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Forecast tokens per second for each step count and say what to use.
+    """Forecast tok/s and say what to use.
+
+    Every step count is ranked by its tokens per second, with intervals.
 
     \b
     toolkit predict --model cost-model.json --accept-rate 0.36 --tp-size 2
@@ -109,11 +114,13 @@ def predict_command(
     _one_acceptance(asked)
     if emit is not None:
         refuse_existing(emit[1], overwrite=overwrite)
+        refuse_missing_folder(emit[1])
     question = Question(scenarios=None if scenarios is None else _scenarios(scenarios), **asked)
     model = read_cost_model(model_path)
     forecast = predict(model, question)
-    for warning in forecast.warnings:
-        click.echo(f"toolkit: warning: {warning}", err=True)
+    said_by_fit = {text for group in model.groups for text in group.warnings}
+    # `model fit` printed its own; the JSON keeps them
+    print_warnings(text for text in forecast.warnings if text not in said_by_fit)
     if emit is not None:
         from toolkit.cli.emitting import write_emitted
 
@@ -133,6 +140,5 @@ def _scenarios(path: Path) -> tuple[Any, ...]:
     from toolkit.ingest.scenarios import read_scenarios
 
     rows, damage = read_scenarios(path)
-    for sentence in damage:
-        click.echo(f"toolkit: warning: {sentence}", err=True)
+    print_warnings(damage)
     return rows

@@ -8,7 +8,9 @@ import click
 @click.command("probe-path")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def probe_path_command(as_json: bool) -> None:
-    """Print the folder to put on a server's PYTHONPATH; nothing is installed anywhere.
+    """Print what a server needs on its PYTHONPATH.
+
+    It is one folder; nothing is installed anywhere.
 
     \b
     PYTHONPATH=$(toolkit probe-path) python -m sglang.launch_server ...

@@ -72,7 +72,9 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("profile")
 @_with_options
 def profile_command(server_pid: int, dry_run: bool, as_json: bool, port: int | None, **asked: Any) -> None:
-    """Time draft, verify and extend of a running server on all its ranks.
+    """Time the cycles of a running server.
+
+    Draft, verify and extend are timed on all its ranks.
 
     The server must have been started with PYTHONPATH=$(toolkit probe-path); without it, what its own
     profiler and log tell is kept. `--dry-run` says which, and why.

@@ -17,6 +17,7 @@ from toolkit.schema.cost import CollectiveCost, GroupModel
 from toolkit.schema.forecast import Candidate, Interval
 from toolkit.units import US_PER_MS, US_PER_S
 
+ACCEPTANCE_BEYOND = "acceptance beyond"  # starts the mark of a length past the positions known
 NOTHING = Interval(value=None, lo=None, hi=None)
 
 
@@ -31,12 +32,16 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecaster:
-    """What forecasts of one group share: its fit, costs after the what-ifs, acceptance."""
+    """What forecasts of one group share: its fit, costs after the what-ifs, acceptance.
+
+    `verify_share` is the share of the cycle that the fit was held to, None where it was not.
+    """
 
     group: GroupModel
     fitted: Fitted
     costs: tuple[CollectiveCost, ...]
     acceptance: Acceptance | None
+    verify_share: float | None = None
 
     def drawn(self, at: Setting, batch_size: int, *, lengths: AcceptLengths | None = None) -> Drawn:
         """Return the forecast of one setting for `batch_size` running requests."""
@@ -93,7 +98,7 @@ def _length(at: Setting, lengths: AcceptLengths | None, draws: int) -> tuple[flo
 def _length_marks(at: Setting, lengths: AcceptLengths | None) -> tuple[str, ...]:
     if lengths is None or at.num_steps <= lengths.known_steps:
         return ()
-    return (f"acceptance beyond {lengths.known_steps} steps",)
+    return (f"{ACCEPTANCE_BEYOND} {lengths.known_steps} steps",)
 
 
 def _ms(cycle: CycleForecast) -> Interval:

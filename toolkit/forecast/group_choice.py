@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from toolkit.errors import UndeterminedError
 from toolkit.schema.cost import CostModel, GroupModel
 
+_MOST_NAMED = 6
+UNKNOWN = "unknown"  # what selects a group whose runs do not name their GPU
+
 
 def group_text(group: GroupModel) -> str:
     """Return a group in words."""
     named = [str(part) for part in (group.engine, group.model, group.gpu) if part]
+    if not group.gpu:
+        named.append("GPU not known")
     return ", ".join([*named, f"TP{group.tp_size}" if group.tp_size else "TP size not known"])
 
 
@@ -24,7 +29,8 @@ def chosen_group(
 ) -> GroupModel:
     """Return the one group that agrees with what is said; None agrees with every group.
 
-    A model or GPU is found by any part of its name, unless one group has exactly that name.
+    A model or GPU is found by any part of its name, unless one group has exactly that name; "unknown"
+    finds groups whose GPU is not known.
     UndeterminedError names the groups when none or several agree.
     """
     left = list(model.groups)
@@ -35,18 +41,38 @@ def chosen_group(
     if model_name is not None:
         left = _named(left, [group.model for group in left], model_name)
     if gpu is not None:
-        left = _named(left, [group.gpu for group in left], gpu)
+        left = _named(left, [group.gpu or UNKNOWN for group in left], gpu)
     if not model.groups:
         raise UndeterminedError("the model holds no fitted group: write it again with `toolkit model fit`")
     if len(left) == 1:
         return left[0]
-    names = "; ".join(group_text(group) for group in (left or model.groups))
+    names = _names(left or model.groups)
     if not left:
         raise UndeterminedError(f"no fitted group is the one asked for; the model holds: {names}")
     raise UndeterminedError(
-        f"the model holds {len(left)} groups that fit ({names}): "
-        "choose with --tp-size, --engine or --model-name"
+        f"the model holds {len(left)} groups that fit ({names}): choose with {_selectors(left)}"
     )
+
+
+def _names(groups: Sequence[GroupModel]) -> str:
+    """Return the groups in words, the first six of many."""
+    named = "; ".join(group_text(group) for group in groups[:_MOST_NAMED])
+    more = len(groups) - _MOST_NAMED
+    return f"{named}; and {more} more" if more > 0 else named
+
+
+def _selectors(groups: Sequence[GroupModel]) -> str:
+    """Return the options that tell the groups apart."""
+    differing: dict[str, set[object]] = {
+        "--tp-size": {group.tp_size for group in groups},
+        "--engine": {group.engine for group in groups},
+        "--model-name": {group.model for group in groups},
+        "--gpu": {group.gpu for group in groups},
+    }
+    options = [option for option, values in differing.items() if len(values) > 1]
+    if len(options) < 2:
+        return "".join(options) or "runs fitted apart"
+    return f"{', '.join(options[:-1])} or {options[-1]}"
 
 
 def _named(groups: Sequence[GroupModel], names: Sequence[str | None], wanted: str) -> list[GroupModel]:

@@ -28,7 +28,7 @@ def scenario_candidates(
             model,
             engine=question.engine or (row.engine if len(model.groups) > 1 else None),
             model_name=question.model_name or (row.model if len(model.groups) > 1 else None),
-            gpu=row.gpu if len(model.groups) > 1 else None,
+            gpu=question.gpu or (row.gpu if len(model.groups) > 1 else None),
             tp_size=question.tp_size or (row.tp_size if len(model.groups) > 1 else None),
         )
         situation = situation_of(group, question)

@@ -10,6 +10,8 @@ from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Question
 
 DEFAULT_STEPS = tuple(range(9))
+_FAR = 4.0  # times the longest context or the largest batch run: two doublings, all from the form alone
+_ONE_CONTEXT = 1.2  # contexts within a fifth are one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ def situation_of(group: GroupModel, question: Question) -> Situation:
     context = question.context_tokens
     if context is None:
         context = _most(group, "context_tokens", batch) or _most(group, "context_tokens")
+        if context is not None and _contexts_differ(group):
+            notes.append(f"context {context} taken, that of most fitted cycles; --context-tokens changes it")
     topk = question.topk
     if topk is None:
         widths = Counter({setting.topk: 0 for setting in group.settings})
@@ -61,6 +65,22 @@ def _most(group: GroupModel, field: str, batch_size: int | None = None) -> int |
         if value is not None and batch_size in (None, cell.batch_size):
             counts[value] += max(cell.cycles, 1)
     return max(counts, key=lambda value: (counts[value], -value)) if counts else None
+
+
+def _contexts_differ(group: GroupModel) -> bool:
+    known = [cell.context_tokens for cell in group.cells if cell.context_tokens]
+    return max(known) > _ONE_CONTEXT * min(known)
+
+
+def too_far(group: GroupModel, batch_size: int, context_tokens: int | None) -> str | None:
+    """Return why a batch or context is too far beyond what was run to decide on, None if it is not."""
+    longest = max((cell.context_tokens or 0 for cell in group.cells), default=0)
+    largest = max((cell.batch_size for cell in group.cells), default=0)
+    if longest and context_tokens and context_tokens > _FAR * longest:
+        return f"context {context_tokens} is more than {_FAR:g} times the longest that was run, {longest}"
+    if largest and batch_size > _FAR * largest:
+        return f"batch {batch_size} is more than {_FAR:g} times the largest that was run, {largest}"
+    return None
 
 
 def padded_batch(group: GroupModel, batch_size: int) -> int:

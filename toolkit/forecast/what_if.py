@@ -5,14 +5,18 @@ from __future__ import annotations
 from toolkit.errors import BadInputError, UndeterminedError, UsageError
 from toolkit.forecast.acceptance import Acceptance
 from toolkit.forecast.candidates import Forecaster
-from toolkit.forecast.situation import padded_batch
+from toolkit.forecast.situation import setting_for, situation_of
+from toolkit.forecast.wording import steps_text
 from toolkit.model.collective_costs import is_allreduce, scaled
 from toolkit.model.fitted import Fitted
-from toolkit.model.parts import pinned
-from toolkit.model.recall import fitted_of
+from toolkit.model.parts import pinned, verify_share_at
+from toolkit.model.recall import fitted_of, setting_of_cell
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Question
+
+_DETERMINED = 0.02  # a range of shares narrower than this leaves nothing to be told
+_TOLERATED = 0.1  # by how much a share that is told may differ from one that the runs determine
 
 
 def forecaster_for(
@@ -22,6 +26,7 @@ def forecaster_for(
     fitted = fitted_of(group, seed)
     costs = group.collectives
     notes: list[str] = []
+    held: float | None = None
     if question.allreduce_us is not None or question.allreduce_scale is not None:
         if not any(is_allreduce(cost) for cost in costs):
             raise UndeterminedError(
@@ -30,33 +35,47 @@ def forecaster_for(
             )
         costs = scaled(costs, question.allreduce_us, question.allreduce_scale)
     if question.verify_share is not None:
-        fitted, note = _pinned(group, fitted, question.verify_share)
+        free = fitted
+        fitted, note = _pinned(group, free, question, question.verify_share)
+        held = None if fitted is free else question.verify_share
         notes += note
-    return Forecaster(group=group, fitted=fitted, costs=costs, acceptance=acceptance), tuple(notes)
+    made = Forecaster(group=group, fitted=fitted, costs=costs, acceptance=acceptance, verify_share=held)
+    return made, tuple(notes)
 
 
-def _pinned(group: GroupModel, fitted: Fitted, share: float) -> tuple[Fitted, list[str]]:
+def _pinned(group: GroupModel, fitted: Fitted, question: Question, share: float) -> tuple[Fitted, list[str]]:
+    """Return the fit with verify at `share` of the cycle of the setting most cycles had, and a note."""
     if not 0 < share <= 1:
         raise UsageError(f"--verify-share {share:g} is not between 0 and 1; give a fraction of the cycle")
     if not group.settings:
         return fitted, ["--verify-share says nothing here: the fitted runs hold no speculative cycle"]
-    most = group.settings[0]
+    most, situation = group.settings[0], situation_of(group, question)
     cells = [cell for cell in group.cells if cell.num_steps == most.num_steps and cell.topk == most.topk]
-    batch = padded_batch(group, cells[0].batch_size) if cells else 1
-    at = Setting(
-        num_steps=most.num_steps,
-        num_draft_tokens=most.num_draft_tokens,
-        topk=most.topk,
-        batch_size=batch,
-        context_tokens=cells[0].context_tokens if cells else None,
-        overlap=group.overlap_schedule is not False,
-    )
+    at = setting_of_cell(cells[0]) if cells else setting_for(group, situation, most.num_steps)
     if not len(fitted.vertices):
+        _refuse_contradiction(fitted, at, share, bool(cells) and cells[0].host_bound)
         return fitted, ["--verify-share left aside: the fitted runs determine the split themselves"]
-    made = pinned(fitted, at, share)
-    if made is None:
-        raise BadInputError(
-            f"--verify-share {share:g} contradicts the fitted runs at {most.num_steps} steps: "
-            "no non-negative terms reproduce both; leave it out or check the runs"
-        )
-    return made, [f"verify pinned to {share:.0%} of the cycle of {most.num_steps} steps, as given"]
+    seen = [(setting_of_cell(cell), cell.cycle_us if cell.host_bound else None) for cell in group.cells]
+    steps = {*situation.steps, question.current_steps or 0, most.num_steps} - {0}
+    asked = [setting_for(group, situation, step) for step in sorted(steps)]
+    made = pinned(fitted, seen, at, share, asked)
+    if made.high - made.low < _DETERMINED and made.low - _TOLERATED <= share <= made.high + _TOLERATED:
+        return fitted, ["--verify-share left aside: the fitted runs determine verify's share themselves"]
+    if made.fitted is None:
+        raise BadInputError(_contradicts(share, at, made.low, made.high))
+    return made.fitted, [f"verify pinned to {share:.0%} of the cycle of {steps_text(at.num_steps)}, as given"]
+
+
+def _refuse_contradiction(fitted: Fitted, at: Setting, share: float, host_bound: bool) -> None:
+    """Raise BadInputError where the runs determine a share that is far from the one given."""
+    own = verify_share_at(fitted, at, host_bound)
+    if abs(own - share) > _TOLERATED:
+        raise BadInputError(_contradicts(share, at, own, own))
+
+
+def _contradicts(share: float, at: Setting, low: float, high: float) -> str:
+    spread = f"{low:.0%} to {high:.0%}" if high - low > _DETERMINED else f"{(low + high) / 2:.0%}"
+    return (
+        f"--verify-share {share:g} contradicts the fitted runs: they leave verify {spread} of the cycle of "
+        f"{steps_text(at.num_steps)} at batch {at.batch_size}; give a share in that range or leave it out"
+    )

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
-def steps_text(steps: int) -> str:
-    """Return "plain decoding", "1 step" or "5 steps"."""
-    if steps == 0:
-        return "plain decoding"
-    return "1 step" if steps == 1 else f"{steps} steps"
+from toolkit.model.cell import steps_text as steps_text
 
 
 def step_list_text(steps: Sequence[int]) -> str:

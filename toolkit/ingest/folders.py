@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from toolkit.ingest.file_kinds import FileKind, file_kind, require_readable
 from toolkit.ingest.identity import completed_info, require_one_server
 from toolkit.ingest.logs.server_log import read_server_log
 from toolkit.ingest.measurements import read_measurements
+from toolkit.ingest.run_files import RunFiles, files_of_run, kind_by_name, named
 from toolkit.ingest.run_json import read_run_info
 from toolkit.ingest.spans import read_spans
 from toolkit.ingest.traces.chrome import read_trace
@@ -23,10 +24,7 @@ from toolkit.schema.spans import RankSpans
 from toolkit.schema.trace import RankTrace
 
 _DEEPEST = 4  # folders below the one given; a run folder has none
-_MOST_NAMED = 3  # stray files of a folder that a warning names
 _RANK_PART = re.compile(r"(?i)(?:tp|rank)[-_]?\d+")
-_NOT_OURS = frozenset({"README.md", "README", "LICENSE", "notes.md"})  # belong beside runs
-_MEASURED: tuple[FileKind, ...] = ("trace", "spans", "log", "client", "table")
 _ONE_OF_A_KIND: dict[FileKind, str] = {
     "run": "run.json files",
     "log": "server logs",
@@ -35,42 +33,42 @@ _ONE_OF_A_KIND: dict[FileKind, str] = {
 
 
 @dataclass
-class _Files:
-    """Files of one run by kind, and sentences on those that are no part of it."""
+class _Tree:
+    """What was found below one folder that was given."""
 
-    by_kind: dict[FileKind, list[Path]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    strays: list[Path] = field(default_factory=list)
+    top: Path
+    recordings: list[Recording] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)  # that hold files
+    empty: list[Path] = field(default_factory=list)
+    without_run: list[Path] = field(default_factory=list)  # nor a folder of runs
+    notes: list[str] = field(default_factory=list)  # on files of folders that hold no run
+    refused: list[tuple[Path, BadInputError]] = field(default_factory=list)
 
-    def add(self, path: Path, kind: FileKind) -> None:
-        self.by_kind.setdefault(kind, []).append(path)
-
-    def of(self, kind: FileKind) -> list[Path]:
-        return self.by_kind.get(kind, [])
-
-    @property
-    def measured(self) -> bool:
-        return any(self.of(kind) for kind in _MEASURED)
-
-    def notes(self) -> tuple[str, ...]:
-        """Return the warnings, stray files named in one sentence if there are many."""
-        if len(self.strays) <= _MOST_NAMED:
-            return (*self.warnings, *(f"{path} belongs to no run and is left out" for path in self.strays))
-        named = ", ".join(path.name for path in self.strays[:_MOST_NAMED])
-        return (
-            *self.warnings,
-            f"{len(self.strays)} files in {self.strays[0].parent} belong to no run and are left out "
-            f"({named} and {len(self.strays) - _MOST_NAMED} more)",
-        )
+    def left_out(self) -> list[str]:
+        """Return a sentence on everything below the folder that is in no recording."""
+        said = [f"run folder {folder} is left out: {error}" for folder, error in self.refused]
+        for folders, why in ((self.empty, "empty"), (self.without_run, "without a run")):
+            if folders:
+                listed = named(str(folder) for folder in folders)
+                said.append(f"{len(folders)} {'folder' if len(folders) == 1 else 'folders'} {why}: {listed}")
+        return [*said, *self.notes]
 
 
 def read_recordings(paths: Sequence[Path]) -> list[Recording]:
+    """Read everything under `paths` as recordings; see `read_all`, whose sentences this leaves away."""
+    return read_all(paths)[0]
+
+
+def read_all(paths: Sequence[Path]) -> tuple[list[Recording], tuple[str, ...]]:
     """Read everything under `paths` as recordings, one a run, in order of path.
 
-    Raises BadInputError in one sentence for a path that does not exist, a folder without a run, a file
-    of no known kind, and files of two servers in one folder.
+    Below a folder of runs, a run folder that cannot be read is left out, and the sentences that are
+    returned beside the recordings name it and say why. Raises BadInputError in one sentence for what
+    was given by its own path and cannot be read: a path that does not exist, a run folder, a folder
+    without a run that can be read, a file of no known kind, files of two servers in one folder.
     """
     recordings: list[Recording] = []
+    left_out: list[str] = []
     singles: list[Path] = []
     seen: set[Path] = set()  # a folder may be given beside the one that holds it
     for path in dict.fromkeys(paths):
@@ -78,22 +76,31 @@ def read_recordings(paths: Sequence[Path]) -> list[Recording]:
         if path.is_file():
             singles.append(path)
             continue
-        found: list[Recording] = []
-        notes: list[str] = []
-        for folder in _run_folders(path):
-            if folder.resolve() not in seen:
-                seen.add(folder.resolve())
-                found += _read_folder(folder, notes)
-        if not any(_says_something(recording) for recording in found) and not recordings:
-            why = f" ({'; '.join(notes)})" if notes else ""
-            raise BadInputError(
-                f"{path} holds no run: no trace, spans, log, client.json or measurements.csv in it{why}; "
-                "check the path"
-            )
-        recordings += found
-    return recordings + [
-        recording for files in _single_runs(singles) for recording in _read_files(files, None)
-    ]
+        tree = _tree(path)
+        again = _read_tree(tree, seen)
+        if not again and not any(_says_something(recording) for recording in tree.recordings):
+            raise _no_run(tree)
+        recordings += tree.recordings
+        left_out += tree.left_out()
+    recordings += [recording for files in _single_runs(singles) for recording in _read_files(files, None)]
+    return recordings, tuple(left_out)
+
+
+def _no_run(tree: _Tree) -> BadInputError:
+    """Return the error for a folder of which nothing can be read."""
+    if len(tree.refused) == 1:
+        return tree.refused[0][1]
+    if tree.refused:
+        return BadInputError(
+            f"{tree.top} holds no run that can be read: {len(tree.refused)} run folders cannot, the first "
+            f"because {tree.refused[0][1]}"
+        )
+    notes = [*tree.notes, *(note for recording in tree.recordings for note in recording.warnings)]
+    why = f" ({'; '.join(notes)})" if notes else ""
+    return BadInputError(
+        f"{tree.top} holds no run: no trace, spans, log, client.json or measurements.csv in it{why}; "
+        "check the path"
+    )
 
 
 def _says_something(recording: Recording) -> bool:
@@ -102,15 +109,27 @@ def _says_something(recording: Recording) -> bool:
     return any(parts)
 
 
-def _run_folders(top: Path, depth: int = 0) -> Iterator[Path]:
-    """Yield `top` and the folders below it that hold files, links to folders not followed."""
-    entries = _entries(top)
-    if any(entry.is_file() for entry in entries):
-        yield top
-    if depth < _DEEPEST:
-        for entry in entries:
-            if entry.is_dir() and not entry.is_symlink():
-                yield from _run_folders(entry, depth + 1)
+def _tree(top: Path) -> _Tree:
+    """Return `top` with the folders below it that hold files or nothing, links to folders not followed."""
+    tree = _Tree(top)
+    waiting = [(top, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        try:
+            entries = _entries(folder)
+        except BadInputError as error:
+            if folder == top:
+                raise
+            tree.refused.append((folder, error))
+            continue
+        if any(entry.is_file() for entry in entries):
+            tree.folders.append(folder)
+        elif not entries and folder != top:
+            tree.empty.append(folder)
+        below = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
+        if depth < _DEEPEST:
+            waiting += [(entry, depth + 1) for entry in reversed(below)]
+    return tree
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -120,38 +139,51 @@ def _entries(folder: Path) -> list[Path]:
         raise BadInputError(f"{folder} cannot be listed ({error.strerror}); check its permissions") from None
 
 
-def _read_folder(folder: Path, notes: list[str]) -> list[Recording]:
-    """Read one folder; where it holds no run, sentences on its files are added to `notes`."""
-    files = _Files()
-    for path in _entries(folder):
-        if not path.is_file() or path.name in _NOT_OURS:
+def _read_tree(tree: _Tree, seen: set[Path]) -> bool:
+    """Read the folders of a tree that are not in `seen`; return whether one of them was."""
+    again = False
+    for folder in tree.folders:
+        if folder.resolve() in seen:
+            again = True
             continue
-        kind = file_kind(path)
-        if kind in ("unknown", "model", "result"):
-            files.strays.append(path)
-        elif kind == "empty":
-            files.warnings.append(f"{path} is empty")
-        elif kind == "damaged":
-            files.warnings.append(f"{path} is damaged: its gzip stream holds nothing that can be read")
-        else:
-            files.add(path, kind)
-    if files.of("run") and not files.measured:
-        files.warnings.append(f"{folder} holds a run.json but nothing that was measured")
-    if not files.measured:
-        notes += files.notes()
-        if not files.of("run"):
-            return []
+        seen.add(folder.resolve())
+        try:
+            found = _read_folder(folder, tree.top, tree.notes)
+        except BadInputError as error:
+            tree.refused.append((folder, error))
+            continue
+        tree.recordings += found or []
+        holds_others = any(folder in other.parents for other in tree.folders)
+        if found is None and not holds_others:
+            tree.without_run.append(folder)
+    return again
+
+
+def _read_folder(folder: Path, top: Path, notes: list[str]) -> list[Recording] | None:
+    """Read one folder; None where it holds no run, with sentences on its files added to `notes`.
+
+    Files below `top` that claim nothing are not told one by one: their folder is.
+    """
+    files = files_of_run(_entries(folder))
+    if files.measured:
+        return _read_files(files, folder)
+    if not files.of("run"):
+        notes += files.notes() if folder == top else files.warnings
+        return None
+    files.warnings.append(f"{folder} holds a run.json but nothing that was measured")
     return _read_files(files, folder)
 
 
-def _single_runs(paths: Iterable[Path]) -> list[_Files]:
+def _single_runs(paths: Iterable[Path]) -> list[RunFiles]:
     """Group single files into runs: traces and spans whose names differ in the rank alone are one."""
-    runs: dict[tuple[Path, str], _Files] = {}
+    runs: dict[tuple[Path, str], RunFiles] = {}
     for path in paths:
         kind = file_kind(path)
+        if kind == "unknown":
+            kind = kind_by_name(path) or ("table" if path.suffix == ".csv" else "unknown")
         _refuse(path, kind)
         stem = _RANK_PART.sub("*", path.name) if kind in ("trace", "spans") else path.name
-        runs.setdefault((path.parent, stem), _Files()).add(path, kind)
+        runs.setdefault((path.parent, stem), RunFiles()).add(path, kind)
     return list(runs.values())
 
 
@@ -176,17 +208,20 @@ def _refuse(path: Path, kind: FileKind) -> None:
         )
 
 
-def _read_files(files: _Files, folder: Path | None) -> list[Recording]:
+def _read_files(files: RunFiles, folder: Path | None) -> list[Recording]:
     """Read the files of one run; a table alone gives a recording for each server in it."""
     rows, damage = _rows(files)
     if not any(files.of(kind) for kind in ("trace", "spans", "log", "client", "run")):
+        _require_something(files, folder, rows)
         return _table_recordings(rows, (*files.notes(), *damage), files.of("table")[0])
-    for kind, named in _ONE_OF_A_KIND.items():
-        _require_one(files.of(kind), named)
-    given = _run_info(files)
-    traces = _traces(files, in_folder=folder is not None)
+    for kind, of_kind in _ONE_OF_A_KIND.items():
+        _require_one(files.of(kind), of_kind)
+    given = next((read_run_info(path) for path in files.of("run")), RunInfo())
+    traces = _traces(files)
     spans = _spans(files)
-    log = next((read_server_log(path) for path in files.of("log")), None)
+    log = next((read_server_log(path) for path in files.of("log")), None)  # of two servers: refused
+    client = next((client for _, client in files.read("client", read_client)), None)
+    _require_something(files, folder, (*traces, *spans, *rows, *(part for part in (log, client) if part)))
     where = folder or next(iter(files.by_kind.values()))[0]
     require_one_server(where, given, log, traces, spans)
     return [
@@ -197,53 +232,43 @@ def _read_files(files: _Files, folder: Path | None) -> list[Recording]:
             traces=traces,
             spans=spans,
             log=log,
-            client=next((read_client(path) for path in files.of("client")), None),
+            client=client,
             measurements=rows,
             warnings=(*files.notes(), *damage),
         )
     ]
 
 
-def _require_one(paths: Sequence[Path], named: str) -> None:
+def _require_something(files: RunFiles, folder: Path | None, found: Sequence[object]) -> None:
+    """Raise what a reader refused, unless the folder's other files say something without it."""
+    if files.refused and not (folder and found):
+        raise files.refused[0]
+
+
+def _require_one(paths: Sequence[Path], of_kind: str) -> None:
     if len(paths) > 1:
         raise BadInputError(
-            f"{paths[1].parent} holds several {named} ({paths[0].name}, {paths[1].name}); "
+            f"{paths[1].parent} holds several {of_kind} ({paths[0].name}, {paths[1].name}); "
             "make a run folder for each"
         )
 
 
-def _run_info(files: _Files) -> RunInfo:
-    found = files.of("run")
-    return read_run_info(found[0]) if found else RunInfo()
-
-
-def _traces(files: _Files, in_folder: bool) -> tuple[RankTrace, ...]:
-    """Read one trace a rank; one that cannot be read is left out with a warning if others can."""
+def _traces(files: RunFiles) -> tuple[RankTrace, ...]:
+    """Read one trace a rank."""
     traces: dict[int, RankTrace] = {}
-    refused: list[BadInputError] = []
-    for path in files.of("trace"):
-        try:
-            trace = read_trace(path)
-        except BadInputError as error:
-            refused.append(error)
-            continue
+    for path, trace in files.read("trace", read_trace):
         other = traces.setdefault(trace.tp_rank, trace)
         if other is not trace:
             raise BadInputError(
                 f"{path.parent} holds two traces of rank {trace.tp_rank} ({other.source}, {trace.source}), "
                 "of two servers or two windows; make a run folder for each"
             )
-    others = traces or any(files.of(kind) for kind in _MEASURED if kind != "trace")
-    if refused and not (in_folder and others):
-        raise refused[0]
-    files.warnings += [f"left out: {error}" for error in refused]
     return tuple(traces[rank] for rank in sorted(traces))
 
 
-def _spans(files: _Files) -> tuple[RankSpans, ...]:
+def _spans(files: RunFiles) -> tuple[RankSpans, ...]:
     spans: dict[int, RankSpans] = {}
-    for path in files.of("spans"):
-        rank = read_spans(path)
+    for path, rank in files.read("spans", read_spans):
         other = spans.setdefault(rank.tp_rank, rank)
         if other is not rank:
             raise BadInputError(
@@ -253,14 +278,10 @@ def _spans(files: _Files) -> tuple[RankSpans, ...]:
     return tuple(spans[rank] for rank in sorted(spans))
 
 
-def _rows(files: _Files) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
-    rows: list[Measurement] = []
-    damage: list[str] = []
-    for path in files.of("table"):
-        read, faults = read_measurements(path)
-        rows += read
-        damage += faults
-    return tuple(rows), tuple(damage)
+def _rows(files: RunFiles) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
+    tables = [table for _, table in files.read("table", read_measurements)]
+    rows = tuple(row for read, _ in tables for row in read)
+    return rows, tuple(fault for _, faults in tables for fault in faults)
 
 
 def _table_recordings(rows: Sequence[Measurement], warnings: tuple[str, ...], path: Path) -> list[Recording]:

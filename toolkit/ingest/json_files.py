@@ -28,8 +28,10 @@ def require_schema(found: object, expected: str, source: str) -> None:
                 f"{source} has schema {found}, written by a newer toolkit than this one, "
                 f"which reads {expected}; upgrade the toolkit"
             )
-    said = "has no schema" if found is None else f"has schema {_shown(found)}"
-    raise BadInputError(f"{source} {said}, not {expected}; give a file of that kind")
+    said = "has no toolkit schema" if found is None else f"has schema {_shown(found)}"
+    raise BadInputError(
+        f"{source} {said} where {expected} is needed; give a file of that kind or leave it out"
+    )
 
 
 def read_json_object(path: Path, schema: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _LEAST_COUNT = {
 }
 # Columns with a number that must be above zero, but for draft_ms, which plain decoding may give as 0.
 _LEAST_VALUE = {"accept_length": 1.0, "tok_s": 0.0, "cycle_ms": 0.0, "draft_ms": 0.0, "verify_ms": 0.0}
-_TELLING = frozenset({"num_steps", "num_draft_tokens", "batch_size", "accept_length", "tok_s", "cycle_ms"})
+_TELLING = ("num_steps", "num_draft_tokens", "batch_size", "accept_length", "tok_s", "cycle_ms")
 
 
 class _BadCellError(ValueError):
@@ -43,7 +43,7 @@ class _BadCellError(ValueError):
 def is_measurement_table(header: str | Sequence[str]) -> bool:
     """Say whether a table's header names at least two columns that make it one of measurements."""
     names = _split_header(header)[0] if isinstance(header, str) else [_name(cell) for cell in header]
-    return len(_TELLING.intersection(names)) >= 2
+    return len(set(_TELLING).intersection(names)) >= 2
 
 
 def read_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
@@ -58,9 +58,10 @@ def read_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[str, .
         return (), damage or (f"{path} is empty",)
     names, delimiter = _split_header(lines[start])
     if not is_measurement_table(names):
+        has = [name for name in _TELLING if name in names]
         raise BadInputError(
-            f"{path}: line {start + 1} names too few known columns (such as num_steps, batch_size, "
-            "accept_length, cycle_ms); give a table with the columns of measurements.csv"
+            f"{path}: line {start + 1} names {f'only {has[0]}' if has else 'none'} of the columns "
+            f"{', '.join(_TELLING)}, of which a table of measurements has two at least; add or rename columns"
         )
     rows: list[Measurement] = []
     faults = list(damage)
@@ -84,7 +85,7 @@ def _split_header(line: str) -> tuple[list[str], str]:
             names = [_name(cell) for cell in next(csv.reader([line], delimiter=delimiter), [])]
         except csv.Error:  # a cell of more than 128 KB, a carriage return inside the line: no table
             continue
-        known = len(_TELLING.intersection(names))
+        known = len(set(_TELLING).intersection(names))
         if known > most:
             best, most = (names, delimiter), known
     return best

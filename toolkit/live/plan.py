@@ -62,7 +62,7 @@ def _probe(server: Server, sockets: Mapping[int, ProbeSocket], statuses: Sequenc
             name=PROBE, usable=False, why=f"it does not see this server's cycles ({'; '.join(broken)})"
         )
     outside = sorted(
-        {said for status in statuses if (said := str(status.get("in_graph"))).startswith("unav")}
+        {said for status in statuses if (said := str(status.get("in_graph"))).startswith(("unav", "off"))}
     )
     notes = ([f"not seen: {'; '.join(broken)}"] if broken else []) + [
         f"inside graphs: {said}" for said in outside

@@ -11,6 +11,18 @@ DesignKey = tuple[int, int, int, int, int | None, bool]
 GroupKey = tuple[str | None, str | None, str | None, int | None]
 
 
+def context_bin(context_tokens: int | None) -> int | None:
+    """Return the bin of a context: those within a fifth are one."""
+    return round(4 * log2(context_tokens)) if context_tokens else None
+
+
+def steps_text(steps: int) -> str:
+    """Return "plain decoding", "1 step" or "5 steps"."""
+    if steps == 0:
+        return "plain decoding"
+    return "1 step" if steps == 1 else f"{steps} steps"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
     """A median or mean time in us and its relative standard error."""
@@ -62,12 +74,11 @@ class Cell:
     @property
     def design_key(self) -> DesignKey:
         """Configurations that agree on it are replicates; contexts within a fifth are one context."""
-        context = round(4 * log2(self.context_tokens)) if self.context_tokens else None
+        context = context_bin(self.context_tokens)
         width = (self.num_draft_tokens, self.topk)
         return (self.num_steps, *width, self.padded_batch_size, context, self.overlap)
 
     @property
     def setting_text(self) -> str:
         """The configuration in words, for warnings."""
-        steps = "plain decoding" if self.num_steps == 0 else f"{self.num_steps} steps"
-        return f"{steps} at batch {self.batch_size}"
+        return f"{steps_text(self.num_steps)} at batch {self.batch_size}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from toolkit.model.cell import Cell, Timed
+from toolkit.model.cell import Cell, Timed, steps_text
 from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
 
 _BUSY = 0.8  # GPU-busy share of a traced cycle from which tracing cannot have lengthened it much
@@ -27,10 +27,7 @@ def cells_of(inspection: Inspection) -> tuple[list[Cell], list[str]]:
 
 
 def _setting(configuration: Configuration) -> str:
-    if configuration.num_steps == 0:
-        steps = "plain decoding"
-    else:
-        steps = f"{configuration.num_steps if configuration.num_steps is not None else 'unknown'} steps"
+    steps = "unknown steps" if configuration.num_steps is None else steps_text(configuration.num_steps)
     return f"{steps} at batch {configuration.batch_size if configuration.batch_size is not None else '?'}"
 
 

@@ -9,7 +9,7 @@ from toolkit.model.cell import Cell
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.fitted import Fitted
-from toolkit.model.grouping import group_text
+from toolkit.model.grouping import group_for, group_text
 from toolkit.model.recall import fitted_of
 from toolkit.model.rows import setting_of
 from toolkit.schema.cost import CheckedCell, CheckReport, CostModel
@@ -29,7 +29,8 @@ def check_model(model: CostModel, inspection: Inspection, path: str) -> CheckRep
         if cell.cycle is None:
             warnings.append(f"{cell.run}: {cell.setting_text} has no cycle time to compare with")
             continue
-        group = groups.get(cell.key)
+        key = group_for(cell.key, groups)
+        group = None if key is None else groups[key]
         if group is None:
             warnings.append(f"{cell.run}: the model holds no group {group_text(cell.key)}")
             continue

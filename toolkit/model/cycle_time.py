@@ -8,7 +8,7 @@ Near measured configurations the forecast is drawn towards them (`residuals.py`)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,7 +44,43 @@ class CycleForecast:
 
 
 def cycle_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None = None) -> CycleForecast:
-    """Return the forecast of one setting, with `costs` of collectives in place of the measured ones."""
+    """Return the forecast of one setting, with `costs` of collectives in place of the measured ones.
+
+    A batch that was not measured takes no less than the nearest smaller one that was, and its low end is
+    above those of all smaller ones; a tree takes no less than the chain of the same steps and tokens.
+    """
+    made = _alone(fitted, at, costs)
+    below = [batch for batch in batches_of(fitted.support, at) if batch <= at.batch_size]
+    if at.num_steps > 0 and at.topk > 1 and 1 in fitted.support.topks:
+        made = _not_below(made, cycle_at(fitted, replace(at, topk=1), costs))
+    if below and below[-1] != at.batch_size:
+        smaller = [cycle_at(fitted, replace(at, batch_size=batch), costs) for batch in below]
+        made = _not_below(made, smaller[-1])
+        least = max(smaller, key=lambda one: one.lo or 0.0)
+        made = _not_below(made, replace(least, determined=False))  # what is open moves no value
+    return made
+
+
+def _not_below(made: CycleForecast, other: CycleForecast) -> CycleForecast:
+    """Return a forecast that is nowhere below another: moved up to its value, then cut at its low end."""
+    if made.lo is None or other.lo is None:
+        return made
+    up = 1.0
+    if made.value is not None and other.value is not None and made.determined and other.determined:
+        up = max(other.value / made.value, 1.0)
+    least = other.lo
+    return replace(
+        made,
+        value=None if made.value is None else max(up * made.value, least),
+        lo=max(up * made.lo, least),
+        hi=None if made.hi is None else max(up * made.hi, least),
+        expected=None if made.expected is None else np.maximum(up * made.expected, least),
+        new_run=None if made.new_run is None else np.maximum(up * made.new_run, least),
+    )
+
+
+def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) -> CycleForecast:
+    """Return the forecast of one setting, whatever is known of others."""
     marks, form = reach(fitted.support, at)
     batches = batches_of(fitted.support, at)
     if not batches or (at.num_steps > 0 and "verify_us" not in fitted.columns):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import sqrt
+from math import log2, sqrt
 
 import numpy as np
 
 from toolkit.model.after_run import LASTING, unseen, what_it_tells
+from toolkit.model.cell import DesignKey, context_bin, steps_text
 from toolkit.model.collective_costs import cycle_wire_us
 from toolkit.model.fit_cells import FitDetail
 from toolkit.model.fitted import Fitted
+from toolkit.model.holdout import Miss
 from toolkit.model.solve import Matrix
 from toolkit.model.terms import Setting, Vector, cycle_vector
 from toolkit.schema.cost import Identifiability, NextRun
@@ -23,6 +25,7 @@ _NEW_BATCHES = (1, 8)
 _PRIOR_SHARE = 0.5  # one term alone makes up to about half a cycle
 _NOISE = 0.03  # of a new run's cycle: run spread and model form
 _NOTICED = 0.01  # of the prior variance of one term
+_BADLY = 0.1  # an error that is no run-to-run spread
 _LEAST_GAIN = 0.02  # of the mean variance: below it no run is worth naming
 
 
@@ -58,6 +61,36 @@ def next_runs(detail: FitDetail, confounded: Identifiability) -> tuple[NextRun, 
         )
         covariance, open_now = updated, open_now.after(best)
     return tuple(runs)
+
+
+def run_where_missed(detail: FitDetail, misses: Sequence[Miss]) -> tuple[NextRun, ...]:
+    """Return a run beside the lone configuration that the others predict worst; none below 10 %.
+
+    Its steps and context at another batch, where they were run at one only; else the same again.
+    """
+    lone = [miss for miss in misses if miss.runs == 1 and abs(miss.error) > _BADLY]
+    if not lone:
+        return ()
+    worst = max(lone, key=lambda miss: abs(miss.error))
+    at = worst.at
+    seen = {cell.design_key for cell in detail.cells}
+    others = {cell.padded_batch_size for cell in detail.cells} - {at.batch_size}
+    batch = at.batch_size
+    if others and not any(_key(at, other) in seen for other in others):
+        batch = min(others, key=lambda other: (abs(log2(other / at.batch_size)), other))
+    where = f"{steps_text(at.num_steps)} at batch {at.batch_size}"
+    where += f" and context {at.context_tokens}" if at.context_tokens else ""
+    tells = "a second run tells whether it or the fit is off"
+    if batch != at.batch_size:
+        tells = "nothing beside it tells what such a load costs"
+    how = "long" if worst.error > 0 else "short"
+    why = f"left out, {where} is predicted {abs(worst.error):.0%} too {how}, and {tells}"
+    return (NextRun(num_steps=at.num_steps, batch_size=batch, context_tokens=at.context_tokens, why=why),)
+
+
+def _key(at: Setting, batch: int) -> DesignKey:
+    context = context_bin(at.context_tokens)
+    return (at.num_steps, at.num_draft_tokens, at.topk, batch, context, at.overlap)
 
 
 def _all_columns(fitted: Fitted) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ is longer than its phases. A fact that the data contradicts is left out, the oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
@@ -16,11 +17,77 @@ from toolkit.model.cell import Cell
 from toolkit.model.identify import null_space, row_space
 from toolkit.model.rows import Row, setting_of
 from toolkit.model.solve import Design, Matrix
-from toolkit.model.terms import PHASE_TERMS, Setting, Vector, cycle_vector, vector
+from toolkit.model.terms import DRAFT_TERMS, PHASE_TERMS, Setting, Vector, cycle_vector, vector
 
 _STEPS = (1, 2, 3, 4, 5, 6, 8, 10)
 _MOST_BATCHES = 4
 _DIGITS = 7  # of a coefficient over the largest one: closer vertices are one
+
+Inequality = tuple[Vector, float]  # factors @ coefficients <= bound
+Ratio = tuple[Vector, float, Vector, float]  # (first @ coefficients + constant) / (second @ ... + constant)
+SeenCell = tuple[Setting, float | None]  # what was run, and its cycle in us where the host set it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feasible:
+    """All non-negative coefficients (us) with `seen @ (norms * coefficients) = equal` that meet `facts`."""
+
+    columns: tuple[str, ...]
+    norms: Vector
+    seen: Matrix
+    equal: Vector
+    facts: tuple[Inequality, ...]
+
+    def least(self, objective: Vector) -> Vector | None:
+        """Return the coefficients that minimise `objective`; None if there are none at all."""
+        result = linprog(
+            objective / self.norms,
+            A_ub=np.array([factors / self.norms for factors, _ in self.facts]) if self.facts else None,
+            b_ub=[bound for _, bound in self.facts] or None,
+            A_eq=self.seen,
+            b_eq=self.equal,
+            bounds=(0, None),
+            method="highs",
+        )
+        if result.status != 0:
+            return None
+        return np.asarray(np.maximum(np.asarray(result.x), 0.0) / self.norms)
+
+    def least_ratio(self, ratio: Ratio, sign: float = 1.0) -> Vector | None:
+        """Return the coefficients at the least ratio (the largest with `sign` -1), by Charnes and Cooper.
+
+        With y = t x and the denominator t-scaled to 1 the ratio is linear in (y, t).
+        """
+        over, over_us, under, under_us = ratio
+        size = max(float(np.abs(under / self.norms).max()), abs(under_us), 1e-9)
+        facts = [np.append(factors / self.norms, -bound) / size for factors, bound in self.facts]
+        result = linprog(
+            sign * np.append(over / self.norms, over_us) / size,
+            A_ub=np.array(facts) if facts else None,
+            b_ub=np.zeros(len(facts)) if facts else None,
+            A_eq=np.vstack(
+                [np.column_stack([self.seen, -self.equal]), np.append(under / self.norms, under_us) / size]
+            ),
+            b_eq=np.append(np.zeros(len(self.seen)), 1.0),
+            bounds=(0, None),
+            method="highs",
+        )
+        found = np.asarray(result.x) if result.status == 0 else np.zeros(1)
+        if found[-1] <= 0:
+            return None
+        return np.asarray(np.maximum(found[:-1] / found[-1], 0.0) / self.norms)
+
+    def where(self, factors: Vector, value: float) -> Feasible:
+        """Return those with `factors @ coefficients` = `value`."""
+        scaled = factors / self.norms
+        length = float(np.linalg.norm(scaled)) or 1.0
+        return Feasible(
+            columns=self.columns,
+            norms=self.norms,
+            seen=np.vstack([self.seen, scaled / length]),
+            equal=np.append(self.equal, value / length),
+            facts=self.facts,
+        )
 
 
 def vertices(
@@ -29,51 +96,54 @@ def vertices(
     """Return extreme solutions, shape (vertices, columns), in us; none when the data leaves nothing open."""
     if not len(null_space(design)):
         return np.empty((0, len(columns)))
-    seen = row_space(design)
-    equal = seen @ (design.norms * solution)
-    facts = _compatible([*_floors(rows, cells, columns), *_facts(cells, columns)], seen, equal, design)
+    floors = {row.cell: row.us for row in rows if row.kind == "floor"}
+    seen = [(setting_of(cell), floors.get(index)) for index, cell in enumerate(cells)]
+    found = extremes(feasible(row_space(design), design.norms, columns, solution, seen), seen)
+    return found if len(found) else solution[None, :]
+
+
+def feasible(
+    rows: Matrix, norms: Vector, columns: Sequence[str], solution: Vector, cells: Sequence[SeenCell]
+) -> Feasible:
+    """Return what reproduces the data as well as `solution`: `rows` span what it sees, in scaled columns."""
+    made = Feasible(columns=tuple(columns), norms=norms, seen=rows, equal=rows @ (norms * solution), facts=())
+    return _with_compatible(made, [*_floors(cells, columns), *_facts(cells, columns)])
+
+
+def extremes(
+    within: Feasible,
+    cells: Sequence[SeenCell],
+    asked: Sequence[Vector] = (),
+    ratios: Sequence[Ratio] = (),
+) -> Matrix:
+    """Return the extreme solutions of what forecasts ask for, `asked` and `ratios`: (points, columns)."""
     found = [
-        point
-        for objective in _objectives(cells, columns)
+        within.least(sign * objective)
+        for objective in [*_objectives(cells, within.columns), *asked]
         for sign in (1.0, -1.0)
-        if (point := _extreme(sign * objective, seen, equal, facts, design)) is not None
     ]
-    return _distinct(np.array(found)) if found else solution[None, :]
+    found += [within.least_ratio(ratio, sign) for ratio in ratios for sign in (1.0, -1.0)]
+    points = [point for point in found if point is not None]
+    return _distinct(np.array(points)) if points else np.empty((0, len(within.columns)))
 
 
-Inequality = tuple[Vector, float]  # factors @ coefficients <= bound
-
-
-def _compatible(facts: Sequence[Inequality], seen: Matrix, equal: Vector, design: Design) -> list[Inequality]:
-    """Return the facts that the data allows together, each beside those before it."""
-    kept: list[Inequality] = []
-    nothing = np.zeros(seen.shape[1])
+def _with_compatible(within: Feasible, facts: Sequence[Inequality]) -> Feasible:
+    """Return it with the facts that the data allows together, each beside those before it."""
+    nothing = np.zeros(len(within.columns))
     for fact in facts:
-        if _extreme(nothing, seen, equal, [*kept, fact], design) is not None:
-            kept.append(fact)
-    return kept
+        narrower = Feasible(
+            columns=within.columns,
+            norms=within.norms,
+            seen=within.seen,
+            equal=within.equal,
+            facts=(*within.facts, fact),
+        )
+        if narrower.least(nothing) is not None:
+            within = narrower
+    return within
 
 
-def _extreme(
-    objective: Vector, seen: Matrix, equal: Vector, inequalities: Sequence[Inequality], design: Design
-) -> Vector | None:
-    """Return the coefficients that minimise `objective`; all of it in column-scaled coefficients."""
-    bounds = [bound for _, bound in inequalities]
-    result = linprog(
-        objective / design.norms,
-        A_ub=np.array([factors / design.norms for factors, _ in inequalities]) if inequalities else None,
-        b_ub=bounds or None,
-        A_eq=seen,
-        b_eq=equal,
-        bounds=(0, None),
-        method="highs",
-    )
-    if result.status != 0:
-        return None
-    return np.asarray(np.maximum(np.asarray(result.x), 0.0) / design.norms)
-
-
-def _objectives(cells: Sequence[Cell], columns: Sequence[str]) -> list[Vector]:
+def _objectives(cells: Sequence[SeenCell], columns: Sequence[str]) -> list[Vector]:
     """Return what forecasts will ask for: cycles at other steps, their draft pass, each term alone."""
     wanted = list(np.eye(len(columns)))
     for batch, context in _situations(cells):
@@ -86,26 +156,26 @@ def _objectives(cells: Sequence[Cell], columns: Sequence[str]) -> list[Vector]:
                 context_tokens=context,
             )
             wanted.append(cycle_vector(columns, at))
-            wanted.append(vector(columns, (*PHASE_TERMS["draft"], *PHASE_TERMS["draft_extend"]), at))
+            wanted.append(vector(columns, DRAFT_TERMS, at))
     return wanted
 
 
-def _situations(cells: Sequence[Cell]) -> list[tuple[int, int]]:
+def _situations(cells: Sequence[SeenCell]) -> list[tuple[int, int]]:
     """Return batch sizes with their shortest and longest context, few enough to be asked one by one."""
     contexts: dict[int, list[int]] = {}
-    for cell in cells:
-        contexts.setdefault(cell.padded_batch_size, []).append(cell.context_tokens or 0)
+    for at, _ in cells:
+        contexts.setdefault(at.batch_size, []).append(at.context_tokens or 0)
     batches = sorted(contexts)
     if len(batches) > _MOST_BATCHES:
         batches = [batches[0], batches[len(batches) // 2], batches[-1]]
     return [(batch, end) for batch in batches for end in sorted({min(contexts[batch]), max(contexts[batch])})]
 
 
-def _facts(cells: Sequence[Cell], columns: Sequence[str]) -> list[Inequality]:
+def _facts(cells: Sequence[SeenCell], columns: Sequence[str]) -> list[Inequality]:
     facts = []
     if "decode_us" in columns and "verify_us" in columns:
-        plain = {cell.padded_batch_size for cell in cells if cell.num_steps == 0}
-        for batch in sorted(plain & {cell.padded_batch_size for cell in cells if cell.num_steps > 0}):
+        plain = {at.batch_size for at, _ in cells if at.num_steps == 0}
+        for batch in sorted(plain & {at.batch_size for at, _ in cells if at.num_steps > 0}):
             facts.append((_plain_less_verify(columns, batch), 0.0))
     if "draft_forward_us" in columns and "draft_extend_us" in columns:
         names = list(columns)
@@ -129,11 +199,9 @@ def _plain_less_verify(columns: Sequence[str], batch: int) -> Vector:
     return vector(columns, plain, one) - vector(columns, verify, one)
 
 
-def _floors(rows: Iterable[Row], cells: Sequence[Cell], columns: Sequence[str]) -> list[Inequality]:
+def _floors(cells: Sequence[SeenCell], columns: Sequence[str]) -> list[Inequality]:
     """A host-bound cycle is longer than its GPU phases."""
-    return [
-        (cycle_vector(columns, setting_of(cells[row.cell])), row.us) for row in rows if row.kind == "floor"
-    ]
+    return [(cycle_vector(columns, at), us) for at, us in cells if us is not None]
 
 
 def _distinct(points: Matrix) -> Matrix:

@@ -12,10 +12,10 @@ from toolkit.errors import UndeterminedError
 from toolkit.model.cell import Cell, GroupKey
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
-from toolkit.model.design import next_runs
+from toolkit.model.design import next_runs, run_where_missed
 from toolkit.model.fit_cells import FitDetail, fit_cells, own_wire_us
 from toolkit.model.fit_warnings import fit_warnings
-from toolkit.model.grouping import group_text, grouped, screened
+from toolkit.model.grouping import group_text, grouped, joined_warning, screened
 from toolkit.model.holdout import holdout
 from toolkit.model.identify import identifiability
 from toolkit.model.pooled_acceptance import pooled_curve, rate_convention, speculative_settings
@@ -37,6 +37,7 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
     cells, warnings = cells_of(inspection)
     groups: list[GroupModel] = []
     for key, members in grouped(cells).items():
+        warnings += [f"{group_text(key)}: {text}" for text in joined_warning(key, members)]
         kept, left_out = screened(members)
         warnings += left_out
         if kept:
@@ -58,7 +59,7 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
 
 def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> GroupModel:
     detail = fit_cells(cells, seed=seed, draws=draws)
-    held_out, scales = holdout(detail)
+    held_out, scales, misses = holdout(detail)
     noise = replace(detail.fitted.noise, plain_scale=scales["plain"], speculative_scale=scales["speculative"])
     fitted = replace(detail.fitted, noise=noise)
     detail = replace(detail, fitted=fitted)
@@ -85,7 +86,7 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
         noise=fitted.noise,
         holdout=held_out,
         identifiability=told,
-        next_runs=next_runs(detail, told),
+        next_runs=next_runs(detail, told) or run_where_missed(detail, misses),
         settings=speculative_settings(cells),
         rate_convention=convention,
         rate_convention_source=convention_source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from statistics import median
 
 from toolkit.model.cell import Cell, GroupKey
@@ -20,11 +20,43 @@ def group_text(key: GroupKey) -> str:
 
 
 def grouped(cells: Iterable[Cell]) -> dict[GroupKey, list[Cell]]:
-    """Return cells by group, in the order in which the groups first appear."""
+    """Return cells by group, in the order in which the groups first appear.
+
+    Cells of an unknown GPU join the group that `group_for` finds for them.
+    """
+    cells = list(cells)
+    known = {cell.key for cell in cells if cell.key[2] is not None}
     groups: dict[GroupKey, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(cell.key, []).append(cell)
+        groups.setdefault(group_for(cell.key, known) or cell.key, []).append(cell)
     return groups
+
+
+def group_for(key: GroupKey, groups: Collection[GroupKey]) -> GroupKey | None:
+    """Return the group of a key: its own, else the only one that agrees but for a GPU that one lacks.
+
+    None where there is no such group, or several GPUs it could be.
+    """
+    if key in groups:
+        return key
+    engine, model, gpu, tp_size = key
+    alike = [other for other in groups if (other[0], other[1], other[3]) == (engine, model, tp_size)]
+    if gpu is not None:
+        alike = [other for other in alike if other[2] is None]
+    return alike[0] if len(alike) == 1 else None
+
+
+def joined_warning(key: GroupKey, cells: Iterable[Cell]) -> list[str]:
+    """Return a sentence about the runs of a group that name no GPU, where the group has one."""
+    runs = dict.fromkeys(cell.run for cell in cells if cell.key != key)
+    if not runs:
+        return []
+    named = next(iter(runs)) if len(runs) == 1 else f"{len(runs)} runs"
+    names, counts = ("names", "counts") if len(runs) == 1 else ("name", "count")
+    return [
+        f"{named} {names} no GPU and {counts} as run on {key[2]}, the only one of that engine, model and "
+        "TP size"
+    ]
 
 
 def screened(cells: list[Cell]) -> tuple[list[Cell], list[str]]:

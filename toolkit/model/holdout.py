@@ -35,14 +35,24 @@ class _Fold:
     error: float  # relative, signed
     stretch: float  # log error over the interval's half width on that side
     null_error: float | None
+    runs: int
 
     @property
     def plain(self) -> bool:
         return self.at.num_steps == 0
 
 
-def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
-    """Return errors on configurations left out one at a time, and the factors that intervals need.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """The signed relative error on one configuration left out, and how many runs it has."""
+
+    at: Setting
+    error: float
+    runs: int
+
+
+def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float], tuple[Miss, ...]]:
+    """Return errors on configurations left out one at a time, the factors that intervals need, each error.
 
     A configuration goes with all its replicates. Folds in which the rest does not determine it are
     skipped. A factor ("plain", "speculative") is the conformal 90 % quantile of log error over half
@@ -58,7 +68,7 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
     if not folds:
         count = f"{len(keys)} configuration{'s' if len(keys) != 1 else ''}"
         note = f"{count}: none can be left out and still be predicted from the others"
-        return HoldOut(note=note), dict.fromkeys(_KINDS, 1.0)
+        return HoldOut(note=note), dict.fromkeys(_KINDS, 1.0), ()
     errors = [abs(fold.error) for fold in folds]
     ends = _widened(folds)
     null = [fold for fold in folds if fold.null_error is not None]
@@ -81,6 +91,7 @@ def holdout(detail: FitDetail) -> tuple[HoldOut, dict[str, float]]:
             kind: _factor([fold.stretch for fold in folds if fold.plain == (kind == "plain")])
             for kind in _KINDS
         },
+        tuple(Miss(at=fold.at, error=fold.error, runs=fold.runs) for fold in folds),
     )
 
 
@@ -136,6 +147,7 @@ def _fold(
         error=value / measured - 1,
         stretch=abs(missed) / max(half, 1e-6),
         null_error=None if line is None else line / measured - 1,
+        runs=len(keys[key]),
     )
 
 

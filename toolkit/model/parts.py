@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
 from toolkit.model.collective_costs import cycle_wire_us, phase_wire_us
-from toolkit.model.fitted import Fitted, Matrix
-from toolkit.model.terms import PHASE_TERMS, Setting, Vector, cycle_vector, floor_column, vector
+from toolkit.model.fitted import Fitted
+from toolkit.model.terms import (
+    DRAFT_TERMS,
+    PHASE_TERMS,
+    Setting,
+    Vector,
+    cycle_vector,
+    floor_column,
+    vector,
+)
 from toolkit.schema.cost import CollectiveCost
 
-DRAFT_NAMES = (*PHASE_TERMS["draft"], *PHASE_TERMS["draft_extend"])
 _DRAFT_PHASES = ("draft", "draft_extend")
+_CLOSE = 0.01  # a share is given to whole per cents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,40 +56,85 @@ def parts_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost]) -> Cy
     floors: Vector = np.zeros(len(points))
     if floor is not None and floor in fitted.columns:
         floors = np.asarray(points.take(fitted.columns.index(floor), axis=1))
-    wire = sum(phase_wire_us(costs, phase, at) for phase in _DRAFT_PHASES)
+    wire = _draft_wire_us(costs, at)
     counts = [replace(cost, wire_us=1.0) for cost in costs]
     return CycleParts(
         cycle=points @ cycle_vector(fitted.columns, at) + cycle_wire_us(costs, at),
-        draft=points @ vector(fitted.columns, DRAFT_NAMES, at),
+        draft=points @ vector(fitted.columns, DRAFT_TERMS, at),
         draft_wire=wire,
         draft_collectives=sum(phase_wire_us(counts, phase, at) for phase in _DRAFT_PHASES),
         floor=floors,
     )
 
 
-def pinned(fitted: Fitted, at: Setting, verify_share: float) -> Fitted | None:
-    """Return the fit with verify taking `verify_share` of the cycle at `at`; None if the data rule it out.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """A fit in which verify takes a share of one cycle that lies in `low` to `high`, or why there is none.
 
-    The extremes that are left lie where edges between extremes cross the share.
+    `fitted` None: the share is not between `low` and `high`, all that the runs and the facts allow.
     """
-    points = fitted.vertices if len(fitted.vertices) else fitted.solution[None, :]
+
+    fitted: Fitted | None
+    low: float
+    high: float
+
+
+def verify_share_at(fitted: Fitted, at: Setting, host_bound: bool) -> float:
+    """Return verify's share of the cycle at `at`, wire included, in the solution itself."""
+    over, over_us, under, under_us = _verify_ratio(fitted, at, host_bound)
+    return float(over @ fitted.solution + over_us) / max(float(under @ fitted.solution + under_us), 1e-9)
+
+
+def pinned(
+    fitted: Fitted,
+    cells: Sequence[tuple[Setting, float | None]],
+    at: Setting,
+    verify_share: float,
+    asked: Sequence[Setting],
+) -> Pinned:
+    """Return the fit with verify taking `verify_share` of the cycle at `at`, at most `_CLOSE` moved to it.
+
+    `cells` are what was run, with the cycle in us where the host set it. The extremes are those of all
+    non-negative coefficients that reproduce the data and meet the facts and the share: found by linear
+    programming, also for the draft's share of the cycles `asked` for.
+    """
+    from toolkit.model.feasible import extremes, feasible
+
+    rows = np.linalg.svd(fitted.null, full_matrices=True)[2][len(fitted.null) :]
+    within = feasible(rows, fitted.norms, fitted.columns, fitted.solution, cells)
+    host_bound = any(us is not None for seen, us in cells if seen == at)
+    ratio = _verify_ratio(fitted, at, host_bound)
+    over, over_us, under, under_us = ratio
+    ends = [within.least_ratio(ratio, sign) for sign in (1.0, -1.0)]
+    shares = [
+        float(over @ end + over_us) / float(under @ end + under_us) for end in ends if end is not None
+    ] or [0.0, 1.0]
+    low, high = min(shares), max(shares)
+    share = min(max(verify_share, low), high)
+    if abs(share - verify_share) > _CLOSE:
+        return Pinned(fitted=None, low=low, high=high)
+    there = within.where(over - share * under, share * under_us - over_us)
+    cycles = [cycle_vector(fitted.columns, one) for one in asked]
+    drafts = [vector(fitted.columns, DRAFT_TERMS, one) for one in asked]
+    draft_ratios = [
+        (draft, _draft_wire_us(fitted.costs, one), cycle, cycle_wire_us(fitted.costs, one))
+        for one, draft, cycle in zip(asked, drafts, cycles, strict=True)
+    ]
+    kept = extremes(there, cells, [*cycles, *drafts], draft_ratios)
+    if not len(kept):
+        return Pinned(fitted=None, low=low, high=high)
+    return Pinned(fitted=replace(fitted, vertices=kept, solution=kept.mean(axis=0)), low=low, high=high)
+
+
+def _verify_ratio(fitted: Fitted, at: Setting, host_bound: bool) -> tuple[Vector, float, Vector, float]:
+    """Return verify over the cycle (the host's floor where that sets it), as factors and wire times."""
     verify = vector(fitted.columns, PHASE_TERMS["verify"], at)
-    cycle = cycle_vector(fitted.columns, at)
-    wire = phase_wire_us(fitted.costs, "verify", at)
-    whole = cycle_wire_us(fitted.costs, at)
-    excess = (points @ verify + wire) - verify_share * (points @ cycle + whole)
-    kept = _section(points, excess, float(np.median(points @ cycle + whole)))
-    if kept is None:
-        return None
-    return replace(fitted, vertices=kept, solution=kept.mean(axis=0))
+    verify_us = phase_wire_us(fitted.costs, "verify", at)
+    if host_bound and "host_cycle_us" in fitted.columns:
+        floor = np.array([float(name == "host_cycle_us") for name in fitted.columns])
+        return verify, verify_us, floor, 0.0
+    return verify, verify_us, cycle_vector(fitted.columns, at), cycle_wire_us(fitted.costs, at)
 
 
-def _section(points: Matrix, excess: Vector, size: float) -> Matrix | None:
-    """Return the corners of where `excess` is zero inside the hull of `points`."""
-    near = np.abs(excess) <= 1e-6 * size
-    corners = list(points[near])
-    for i, j in combinations(range(len(points)), 2):
-        if excess[i] * excess[j] < 0:
-            weight = excess[i] / (excess[i] - excess[j])
-            corners.append(points[i] + weight * (points[j] - points[i]))
-    return np.array(corners) if corners else None
+def _draft_wire_us(costs: Sequence[CollectiveCost], at: Setting) -> float:
+    return sum(phase_wire_us(costs, phase, at) for phase in _DRAFT_PHASES)

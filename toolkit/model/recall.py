@@ -26,11 +26,12 @@ def fitted_of(group: GroupModel, seed: int) -> Fitted:
         support=support_of(group.cells),
         seed=seed,
     )
-    measured = [(_setting(cell), cell.cycle_us, cell.wire_us) for cell in group.cells if cell.cycle_us]
+    measured = [(setting_of_cell(cell), cell.cycle_us, cell.wire_us) for cell in group.cells if cell.cycle_us]
     return with_residuals(fitted, measured)
 
 
-def _setting(cell: FittedCell) -> Setting:
+def setting_of_cell(cell: FittedCell) -> Setting:
+    """Return what the time of a fitted cell depends on."""
     return Setting(
         num_steps=cell.num_steps,
         num_draft_tokens=cell.num_draft_tokens,

@@ -57,6 +57,7 @@ PHASE_TERMS = {
     "verify": ("verify_us", "verify_token_us", "verify_context_us", "verify_kv_us"),
     "sample": ("sample_us",),
 }
+DRAFT_TERMS = (*PHASE_TERMS["draft"], *PHASE_TERMS["draft_extend"])
 PLAIN_TERMS = (*PHASE_TERMS["decode"], "host_plain_us")
 SPECULATIVE_TERMS = (
     *PHASE_TERMS["draft"],

@@ -49,7 +49,11 @@ def predict(model: CostModel, question: Question) -> Forecast:
     if question.scenarios is not None:
         return _scenarios(model, question)
     group = chosen_group(
-        model, engine=question.engine, model_name=question.model_name, tp_size=question.tp_size
+        model,
+        engine=question.engine,
+        model_name=question.model_name,
+        gpu=question.gpu,
+        tp_size=question.tp_size,
     )
     situation = situation_of(group, question)
     acceptance = acceptance_of(group, question, situation)
@@ -75,14 +79,13 @@ def predict(model: CostModel, question: Question) -> Forecast:
         candidates=(*candidates, *(one.candidate for one in others)),
         baseline=_baseline(plain),
         break_even_accept_length=tuple(
-            _break_even(one, plain) for one in drawn if one.candidate.num_steps > 0
+            _break_even(one, plain) for one in (*drawn, *others) if one.candidate.num_steps > 0
         ),
         recommendation=decided,
         draft_tp=draft_tp_answer(
             forecaster,
             _draft_setting(group, situation, decided, candidates),
             question.draft_tp,
-            question.verify_share,
         ),
         warnings=(*group.warnings, *situation.notes, *acceptance.notes, *notes),
     )
@@ -194,13 +197,14 @@ def _baseline(plain: Drawn) -> Baseline:
 def _break_even(one: Drawn, plain: Drawn) -> BreakEven:
     """Return T_speculative / T_plain; only its range where a cycle is not determined."""
     steps, cycle, step = one.candidate.num_steps, one.cycle, plain.cycle
+    tp = one.candidate.draft_tp
     if step.value is None or cycle.lo is None or step.lo is None or step.hi is None:
-        return BreakEven(num_steps=steps, accept_length=None)
+        return BreakEven(num_steps=steps, accept_length=None, draft_tp=tp)
     lo = cycle.lo / step.value
     hi = None if cycle.hi is None else cycle.hi / step.value
     known = cycle.determined and plain.candidate.determined and cycle.value is not None
     value = (cycle.value or 0.0) / step.value if known else None
-    return BreakEven(num_steps=steps, accept_length=value, lo=lo, hi=hi)
+    return BreakEven(num_steps=steps, accept_length=value, lo=lo, hi=hi, draft_tp=tp)
 
 
 def _draft_setting(
@@ -279,8 +283,6 @@ def _scenarios(model: CostModel, question: Question) -> Forecast:
             _break_even(one, plain) for one in drawn if one.candidate.num_steps > 0
         ),
         recommendation=decided,
-        draft_tp=draft_tp_answer(
-            forecaster, _draft_setting(group, situation, decided, candidates), (), question.verify_share
-        ),
+        draft_tp=draft_tp_answer(forecaster, _draft_setting(group, situation, decided, candidates), ()),
         warnings=(*group.warnings, *notes),
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from toolkit.forecast.candidates import Drawn
+from toolkit.forecast.situation import too_far
 from toolkit.forecast.wording import step_list_text, steps_text
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Action, Interval, Recommendation
@@ -23,8 +24,12 @@ def recommend(
     """Return what to do among the candidates that the data determines (all with `anyway`).
 
     A setting is changed only for an expected gain of 2 % or more that has a chance of 80 % to be more
-    than 2 %: against the current setting if it is given, else against plain decoding.
+    than 2 %: against the current setting if it is given, else against plain decoding. Beyond 4 times
+    the longest context or largest batch run nothing is decided without `anyway`.
     """
+    far = None if anyway or not drawn else _too_far(drawn[0], group)
+    if far is not None:
+        return Recommendation(action="cannot tell", candidate=None, gain=_NO_GAIN, why=far)
     usable = [
         i for i, one in enumerate(drawn) if one.tok_s is not None and (anyway or one.candidate.determined)
     ]
@@ -46,7 +51,7 @@ def recommend(
     gain, chance = _gain(drawn[best], drawn[against])
     action = _action(drawn, best, against, gain, chance, current_steps)
     chosen = best if action in ("use", "turn speculation off") else _kept(drawn, best, against, action)
-    why = _why(drawn, best, against, gain, chance, action)
+    why = _why(drawn, best, against, gain, chance, action) + _instead(drawn, best, usable, chosen)
     return Recommendation(
         action=action,
         candidate=chosen,
@@ -58,7 +63,7 @@ def recommend(
 
 def _best(drawn: Sequence[Drawn], usable: Sequence[int]) -> int:
     """Return the fastest; of speculative settings within 1 % of it a measured one, with the fewest steps."""
-    fastest = max(usable, key=lambda i: (_value(drawn[i]), -drawn[i].candidate.num_steps))
+    fastest = _fastest(drawn, usable)
     if drawn[fastest].candidate.num_steps == 0:
         return fastest
     flat = [
@@ -74,6 +79,34 @@ def _best(drawn: Sequence[Drawn], usable: Sequence[int]) -> int:
             -_value(drawn[i]),
         ),
     )
+
+
+def _fastest(drawn: Sequence[Drawn], usable: Sequence[int]) -> int:
+    return max(usable, key=lambda i: (_value(drawn[i]), -drawn[i].candidate.num_steps))
+
+
+def _instead(drawn: Sequence[Drawn], best: int, usable: Sequence[int], chosen: int) -> str:
+    """Return why the best is not the fastest of the table, where it is not and is what is named."""
+    fastest = _fastest(drawn, usable)
+    if fastest == best or chosen != best:
+        return ""
+    one, other = drawn[best].candidate, drawn[fastest].candidate
+    verb = "is" if one.num_steps == 1 else "are"
+    reasons = ["fewer"] if one.num_steps < other.num_steps else []
+    if other.extrapolated and not one.extrapolated:
+        reasons.append("nothing in that forecast is beyond what was measured")
+    how = " and ".join(reasons)
+    return (
+        f"; {steps_text(other.num_steps)} would be the fastest at {_speed(drawn[fastest])} tok/s, but "
+        f"{steps_text(one.num_steps)} {verb} within 1 % of it, {how}"
+    )
+
+
+def _too_far(one: Drawn, group: GroupModel) -> str | None:
+    far = too_far(group, one.candidate.batch_size, one.candidate.context_tokens)
+    if far is None:
+        return None
+    return f"{far}, so the runs do not decide it: take runs nearer to it (--anyway answers all the same)"
 
 
 def _cannot(reason: str, group: GroupModel) -> Recommendation:

@@ -8,8 +8,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from toolkit.model.cell import steps_text
 from toolkit.model.term_table import NOT_TOLD
-from toolkit.report.tables import number, rendered, share, table, whole, with_short_names
+from toolkit.report.tables import (
+    number,
+    rendered,
+    share,
+    signed_share,
+    single_spaced,
+    table,
+    whole,
+    with_short_names,
+)
 from toolkit.schema.cost import CheckReport, FitReport, GroupReport, NextRun, Term
 
 _OPEN, _NEAR_ZERO = "open", "near 0, used"
@@ -25,7 +35,7 @@ def fit_text(report: FitReport) -> str:
     for group in report.groups:
         parts += _group_parts(group)
     parts.append(Text(f"{_count(report.runs, 'run')} fitted; wrote {report.model}"))
-    return rendered(parts)
+    return single_spaced(rendered(parts))
 
 
 def _count(number_of: int, noun: str) -> str:
@@ -43,6 +53,7 @@ def _group_parts(group: GroupReport) -> list[RenderableType]:
     parts: list[RenderableType] = [
         Text(f"{title}: {_count(group.configurations, 'configuration')}", style="bold"),
         _cells(group),
+        *_cells_legend(group),
         _terms(group.terms),
         *_legend(group.terms),
         Text(_quality(group)),
@@ -52,6 +63,8 @@ def _group_parts(group: GroupReport) -> list[RenderableType]:
         told = "; ".join(f"{first} and {second}" for first, second in pairs)
         parts.append(Text(f"Cannot be told apart: {told}."))
     parts += [Text(f"Next run: {_next_run(run)}.") for run in group.next_runs]
+    if not group.next_runs:
+        parts.append(Text("No further run would help much."))
     parts.append(Text(""))
     return parts
 
@@ -69,11 +82,19 @@ def _cells(group: GroupReport) -> Table:
                 number(_ms(cell.cycle_us), 2),
                 (cell.cycle_source or "-") + (" host" if cell.host_bound else ""),
                 number(_ms(cell.fitted_us), 2),
-                "-" if off is None else f"{off:+.1%}",
+                "-" if off is None else signed_share(off),
             ]
         )
-    names = ["<run", "steps", "batch", "context", "cycle ms", "<from", "fit ms", "off"]
+    names = ["<run", "steps", "batch", "context", "mean ms", "<from", "fit ms", "off"]
     return table(names, with_short_names(names, rows))
+
+
+def _cells_legend(group: GroupReport) -> list[Text]:
+    """Return what the columns hold that their names do not say."""
+    said = ["mean ms: the mean cycle, where `toolkit inspect` prints the median"]
+    if any(cell.host_bound for cell in group.cells):
+        said.append("host: the host set this cycle, so it is fitted as its floor")
+    return [Text("; ".join(said) + ".")]
 
 
 def _ms(us: float | None) -> float | None:
@@ -109,7 +130,7 @@ def _quality(group: GroupReport) -> str:
         if held.null_mape is not None:
             text += (
                 f"; a straight line in the step count: {share(held.null_mape)}, "
-                f"this fit there {share(held.mape_on_null_cells)}"
+                f"this fit on the same {held.null_cells} of them {share(held.mape_on_null_cells)}"
             )
         text += "."
     else:
@@ -120,9 +141,7 @@ def _quality(group: GroupReport) -> str:
 
 
 def _next_run(run: NextRun) -> str:
-    steps = "plain decoding" if run.num_steps == 0 else f"{run.num_steps} steps"
-    if run.num_steps == 1:
-        steps = "1 step"
+    steps = steps_text(run.num_steps)
     context = f", context {run.context_tokens}" if run.context_tokens else ""
     return f"{steps} at batch {run.batch_size}{context}: {run.why}"
 
@@ -137,7 +156,7 @@ def check_text(report: CheckReport) -> str:
             number(cell.measured_ms, 2),
             number(cell.predicted_ms, 2),
             f"{number(cell.lo_ms, 2)}-{number(cell.hi_ms, 2)}",
-            f"{cell.error:+.1%}",
+            signed_share(cell.error),
             "yes" if cell.inside else "no",
         ]
         for cell in report.configurations

@@ -6,9 +6,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from toolkit.forecast.candidates import ACCEPTANCE_BEYOND
 from toolkit.forecast.wording import steps_text
-from toolkit.report.tables import number, rendered, share, table
-from toolkit.schema.forecast import AcceptanceUsed, Candidate, Forecast, Interval
+from toolkit.report.tables import number, rendered, share, single_spaced, table
+from toolkit.schema.forecast import AcceptanceUsed, Baseline, Candidate, Forecast, Interval
+
+_LEGEND = {
+    "~": "~ not determined by the fitted runs: the range is what they leave open.",
+    "^": "^ cycle beyond what was measured: its interval is wider.",
+    "+": "+ accept length beyond the positions measured: its interval is wider.",
+}
 
 
 def forecast_text(forecast: Forecast) -> str:
@@ -18,10 +25,8 @@ def forecast_text(forecast: Forecast) -> str:
         Text(_acceptance(forecast.acceptance)),
         _candidates(forecast),
     ]
-    if not all(candidate.determined for candidate in forecast.candidates):
-        parts.append(Text("~ not determined by the fitted runs: the range is what they leave open."))
-    if any(candidate.extrapolated and candidate.determined for candidate in forecast.candidates):
-        parts.append(Text("^ beyond what was measured: the interval is wider."))
+    marks = "".join(_mark(candidate) for candidate in forecast.candidates)
+    parts += [Text(text) for mark, text in _LEGEND.items() if mark in marks]
     parts.append(Text(""))
     decided = forecast.recommendation
     parts.append(Text(f"{_headline(forecast)}: {decided.why}.", style="bold"))
@@ -29,7 +34,7 @@ def forecast_text(forecast: Forecast) -> str:
     flags = _flags(forecast)
     if flags:
         parts.append(Text(f"Set: {flags}{_beside(forecast)}"))
-    return rendered(parts)
+    return single_spaced(rendered(parts))
 
 
 def _beside(forecast: Forecast) -> str:
@@ -57,13 +62,13 @@ def _acceptance(used: AcceptanceUsed) -> str:
         return "Acceptance: not known, so cycle times alone."
     text = f"Acceptance: {used.accept_length:.2f} tokens a cycle"
     if used.num_steps:
-        text += f" at {used.num_steps} steps and {used.num_draft_tokens} draft tokens"
+        text += f" at {steps_text(used.num_steps)} and {used.num_draft_tokens} draft tokens"
     known = {"log": "as a log prints it", "draft": "correct/proposed", "conditional": "per position"}
     if used.kind in known and used.given is not None:
         others = ", ".join(
             f"{name} {used.readings[kind]:.2f}"
             for kind, name in known.items()
-            if used.readings.get(kind) is not None and kind != used.kind
+            if _differs(used.readings.get(kind), used.accept_length)
         )
         text += f", rate {used.given:g} read {known[used.kind or '']}"
         if used.kind == "log" and used.convention:
@@ -77,15 +82,20 @@ def _acceptance(used: AcceptanceUsed) -> str:
     return f"{text}; {shape.get(used.source or '', '')}."
 
 
+def _differs(read: float | None, taken: float) -> bool:
+    """Return whether a reading is another than the one taken, as printed."""
+    return read is not None and f"{read:.2f}" != f"{taken:.2f}"
+
+
 def _candidates(forecast: Forecast) -> Table:
-    needed = {entry.num_steps: entry for entry in forecast.break_even_accept_length}
+    needed = {(entry.num_steps, entry.draft_tp): entry for entry in forecast.break_even_accept_length}
     measured = forecast.inputs.get("tp_size")
     other_tp = len({candidate.draft_tp for candidate in forecast.candidates}) > 1
     scenario = any(candidate.row is not None for candidate in forecast.candidates)
     rows = []
     for index, candidate in enumerate(forecast.candidates):
         chosen = "*" if index == forecast.recommendation.candidate else ""
-        even = None if scenario else needed.get(candidate.num_steps)
+        even = None if scenario else needed.get((candidate.num_steps, candidate.draft_tp))
         first = [f"{chosen}{candidate.num_steps}", str(candidate.num_draft_tokens)]
         if other_tp:
             first.append(str(candidate.draft_tp or measured or "-"))
@@ -102,6 +112,8 @@ def _candidates(forecast: Forecast) -> Table:
                 _mark(candidate),
             ]
         )
+    if not scenario and all(candidate.num_steps for candidate in forecast.candidates):
+        rows.append(_plain_row(forecast, other_tp))
     names = ["steps", "D", *(["TP"] if other_tp else []), *(["topk", "batch"] if scenario else [])]
     names += [
         "length",
@@ -116,7 +128,21 @@ def _candidates(forecast: Forecast) -> Table:
     return table(names, rows)
 
 
-def _interval(interval: Interval, candidate: Candidate, digits: int) -> list[str]:
+def _plain_row(forecast: Forecast, other_tp: bool) -> list[str]:
+    """Return plain decoding, which the others are compared with, where it was not asked for."""
+    plain = forecast.baseline
+    return [
+        *["0", "1", *(["-"] if other_tp else [])],
+        number(1.0, 2),
+        *_interval(plain.cycle_ms, plain, 2),
+        *_interval(plain.tok_s, plain, 1),
+        "-",
+        "-",
+        "" if plain.determined else "~",
+    ]
+
+
+def _interval(interval: Interval, candidate: Candidate | Baseline, digits: int) -> list[str]:
     value = number(interval.value, digits) if candidate.determined else "~"
     if interval.lo is None and interval.hi is None:
         return [value, "-"]
@@ -129,7 +155,11 @@ def _chance(candidate: Candidate) -> str:
 
 
 def _mark(candidate: Candidate) -> str:
-    return "~" if not candidate.determined else "^" if candidate.extrapolated else ""
+    """Return `~`, or which of the two leaves what was measured: the cycle, the accept length, or both."""
+    if not candidate.determined:
+        return "~"
+    beyond = [text.startswith(ACCEPTANCE_BEYOND) for text in candidate.extrapolated]
+    return ("" if all(beyond) else "^") + ("+" if any(beyond) else "")
 
 
 def _headline(forecast: Forecast) -> str:

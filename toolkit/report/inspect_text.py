@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from toolkit.report.tables import number, rendered, share, table, whole
+from toolkit.report.tables import counted, number, rendered, share, table, whole
 from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
 
 _ORDER = ("draft", "verify", "decode", "sample", "draft_extend", "gap")
@@ -15,8 +15,22 @@ _MOST_TABLE_ROWS = 40
 
 
 def inspection_text(inspection: Inspection) -> str:
-    """Return all runs as text: one head line, then a block for each configuration, then health."""
-    return rendered(part for run in inspection.runs for part in _run(run))
+    """Return all runs as text: one head line, then a block for each configuration, then health.
+
+    Several runs end with a line that counts them and those that failed a check.
+    """
+    return rendered(_parts(inspection.runs))
+
+
+def _parts(runs: Sequence[RunReport]) -> Iterator[RenderableType]:
+    for place, run in enumerate(runs):
+        if place:
+            yield Text("")
+        yield from _run(run)
+    if len(runs) > 1:
+        failed = [run.run for run in runs if any(check.ok is False for check in run.health)]
+        yield Text("")
+        yield Text(f"{len(runs)} runs, {len(failed) or 'none'} with a failed check (marked !)", style="bold")
 
 
 def _run(run: RunReport) -> Iterator[RenderableType]:
@@ -33,7 +47,6 @@ def _run(run: RunReport) -> Iterator[RenderableType]:
     yield Text(f"health: {passed} of {len(run.health)} checks passed")
     for check in failed:
         yield Text(f"  ! {check.check}: {check.detail}", style="yellow")
-    yield Text("")
 
 
 def _head(run: RunReport) -> str:
@@ -69,12 +82,12 @@ def _configuration(cell: Configuration, run: RunReport) -> Iterator[RenderableTy
 
 
 def _title(cell: Configuration) -> str:
-    steps = "plain decoding" if cell.num_steps == 0 else f"{whole(cell.num_steps)} steps"
+    steps = "plain decoding" if cell.num_steps == 0 else counted(cell.num_steps, "step")
     padded = (
         "" if cell.padded_batch_size in (None, cell.batch_size) else f" (padded to {cell.padded_batch_size})"
     )
-    context = "" if cell.context_tokens is None else f", context {cell.context_tokens:,} tokens"
-    width = "" if cell.num_steps == 0 else f", {whole(cell.num_draft_tokens)} draft tokens"
+    context = "" if cell.context_tokens is None else f", context {counted(cell.context_tokens, 'token')}"
+    width = "" if cell.num_steps == 0 else f", {counted(cell.num_draft_tokens, 'draft token')}"
     return f"{steps}{width}, batch {whole(cell.batch_size)}{padded}{context}; from {', '.join(cell.sources)}"
 
 
@@ -83,8 +96,8 @@ def _cycle(cell: Configuration) -> str:
     if cycle is None:
         return "cycle: not known"
     text = (
-        f"cycle {cycle.median / 1000:,.2f} ms (p10 {cycle.p10 / 1000:,.2f}, p90 {cycle.p90 / 1000:,.2f}; "
-        f"{cycle.count:,} from {cell.cycle_source}); bound: {cell.bound}"
+        f"median cycle {cycle.median / 1000:,.2f} ms (p10 {cycle.p10 / 1000:,.2f}, "
+        f"p90 {cycle.p90 / 1000:,.2f}; {cycle.count:,} from {cell.cycle_source}); bound: {cell.bound}"
     )
     if cell.trace_inflation:
         text += f"; the traced cycle was {cell.trace_inflation:.2f} times as long"
@@ -152,7 +165,7 @@ def _acceptance(cell: Configuration, run: RunReport) -> str:
     if speed.measured:
         parts.append(f"{speed.measured:,.1f} tok/s measured ({speed.measured_by})")
     if speed.from_cycle:
-        parts.append(f"{speed.from_cycle:,.1f} from the cycle")
+        parts.append(f"{speed.from_cycle:,.1f} tok/s from the mean cycle")
     return "; ".join(parts) or "acceptance and throughput not known"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -64,16 +65,31 @@ def rendered(parts: Iterable[RenderableType]) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
+def single_spaced(text: str) -> str:
+    """Return text without two empty lines in a row: a table ends with one, the next begins with one."""
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
 def number(value: float | None, digits: int = 1) -> str:
     """Return a number with fixed digits, a dash for an unknown one."""
-    return "-" if value is None else f"{value:,.{digits}f}"
+    return "-" if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"  # no minus before a zero
 
 
 def whole(value: float | int | None) -> str:
     """Return a whole number, a dash for an unknown one."""
-    return "-" if value is None else f"{value:,.0f}"
+    return number(value, 0)
+
+
+def counted(value: int | None, name: str) -> str:
+    """Return a number of things, such as 1 step and 2 steps; a dash for an unknown number."""
+    return f"{whole(value)} {name}{'' if value == 1 else 's'}"
+
+
+def signed_share(value: float) -> str:
+    """Return a signed fraction as a percentage; what rounds to nothing has no minus."""
+    return f"{round(value, 3) + 0.0:+.1%}"
 
 
 def share(value: float | None) -> str:
     """Return a fraction as a percentage, a dash for an unknown one."""
-    return "-" if value is None else f"{value:.1%}"
+    return "-" if value is None else f"{round(value, 3) + 0.0:.1%}"

@@ -43,6 +43,7 @@ class Question:
     tp_size: int | None = None
     engine: str | None = None
     model_name: str | None = None
+    gpu: str | None = None
     current_steps: int | None = None
     verify_share: float | None = None
     steps: tuple[int, ...] | None = None
@@ -120,12 +121,16 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """The accept length at which speculation with `num_steps` is as fast as plain decoding."""
+    """The accept length at which speculation with `num_steps` is as fast as plain decoding.
+
+    `draft_tp` as in the candidate that it belongs to.
+    """
 
     num_steps: int
     accept_length: float | None
     lo: float | None = None
     hi: float | None = None
+    draft_tp: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

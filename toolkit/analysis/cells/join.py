@@ -179,7 +179,8 @@ def _untraced(rank: RankReport, cell: Configuration, inflation: float | None) ->
     """Put a traced rank's shares and gap in terms of the untraced cycle.
 
     gap = cycle - spans of its phases: means and medians are subtracted from their like; the outer
-    quantiles are the cycle's less the phases' medians.
+    quantiles are the cycle's less the phases' medians. Quantiles are of a time, so none is below 0; the
+    mean is what is left to account for and keeps its sign.
     """
     if inflation is None or cell.cycle_us is None:
         return rank
@@ -190,9 +191,9 @@ def _untraced(rank: RankReport, cell: Configuration, inflation: float | None) ->
         cycle = cell.cycle_us
         phases["gap"] = PhaseTime(
             graph_us=Spread(
-                median=cycle.median - medians,
-                p10=cycle.p10 - medians,
-                p90=cycle.p90 - medians,
+                median=max(cycle.median - medians, 0.0),
+                p10=max(cycle.p10 - medians, 0.0),
+                p90=max(cycle.p90 - medians, 0.0),
                 mean=cycle.mean - sum(span.mean for span in spans),
                 se=math.sqrt(cycle.se**2 + sum(span.se**2 for span in spans)),
                 count=min([cycle.count, *(span.count for span in spans)]),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
-from toolkit.analysis.accept_rate import settle_convention
+from toolkit.analysis.accept_rate import settle_convention, width_of_most
 from toolkit.analysis.acceptance import from_log
 from toolkit.analysis.cells.cell_key import CellKey
 from toolkit.analysis.cells.context import context_bin, mean_context
@@ -23,15 +23,29 @@ def log_draft_tokens(log: ServerLog) -> int | None:
     positions = {len(line.accept_by_position) for line in log.lines if line.accept_by_position}
     if len(positions) == 1:
         return positions.pop() + 1
-    rated = [
+    rated = _rated(log)
+    settled = settle_convention(rated) if rated else None
+    return settled.num_draft_tokens if settled else None
+
+
+def width_of_most_lines(log: ServerLog) -> int | None:
+    """Return the draft tokens (root included) that most lines of the log imply, others may contradict."""
+    positions = Counter(len(line.accept_by_position) for line in log.lines if line.accept_by_position)
+    if positions:
+        width, lines = positions.most_common(1)[0]
+        return width + 1 if 2 * lines > positions.total() else None
+    return width_of_most(_rated(log))
+
+
+def _rated(log: ServerLog) -> list[tuple[float, float]]:
+    """Return accept length and rate of the lines that print both."""
+    return [
         (line.accept_length, line.accept_rate)
         for line in log.lines
         if line.kind in ("decode", "spec_metrics")
         and line.accept_length is not None
         and line.accept_rate is not None
     ]
-    settled = settle_convention(rated) if rated else None
-    return settled.num_draft_tokens if settled else None
 
 
 def log_cells(log: ServerLog, info: RunInfo) -> dict[CellKey, Configuration]:

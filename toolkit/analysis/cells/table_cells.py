@@ -25,7 +25,7 @@ def table_cells(rows: Sequence[Measurement]) -> list[Configuration]:
 
 
 def _cell(row: Measurement) -> Configuration:
-    cycle_us = _cycle_us(row)
+    cycle_us = row_cycle_us(row)
     length = row.accept_length
     acceptance = AcceptanceReport(accept_length=length) if length is not None and row.num_steps != 0 else None
     from_cycle = None
@@ -51,7 +51,7 @@ def _cell(row: Measurement) -> Configuration:
     )
 
 
-def _cycle_us(row: Measurement) -> float | None:
+def row_cycle_us(row: Measurement) -> float | None:
     """Return the cycle: as published, else batch x accept length / throughput."""
     if row.cycle_ms is not None:
         return us_from_ms(row.cycle_ms)

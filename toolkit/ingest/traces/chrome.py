@@ -184,6 +184,8 @@ def _losses(path: Path, result: StreamResult, collector: _Collector, known_cut: 
 
 
 def _refuse(path: Path, result: StreamResult, collector: _Collector, damage: list[str]) -> None:
+    if not damage and _is_neither_json_nor_gzip(path):
+        damage = ["its bytes are neither JSON nor gzip"]
     notes = f" ({'; '.join(damage)})" if damage else ""
     if not result.found_array:
         raise BadInputError(
@@ -197,6 +199,12 @@ def _refuse(path: Path, result: StreamResult, collector: _Collector, damage: lis
         raise BadInputError(
             f"{path} merges several ranks ({labels}); pass the files of the single ranks instead"
         )
+
+
+def _is_neither_json_nor_gzip(path: Path) -> bool:
+    with open(path, "rb") as file:
+        head = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return bool(head) and not head.startswith((b"{", b"[", b"\x1f\x8b"))
 
 
 def _rank_trace(

@@ -1,6 +1,7 @@
 """The toolkit's probe, loaded by the engine's plugin entry points. Standard library and torch only.
 
-Nothing here raises into the engine, and TOOLKIT_PROBE=off imports nothing more than this file.
+Nothing here raises into the engine, and TOOLKIT_PROBE=off imports nothing more than this file. Unset, it is
+steps, except that nothing is added to the engine's graphs: inside them, times are taken only in copies.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def load_at_startup() -> None:
 
 
 def _load(engine: str, startup: bool = False) -> None:
-    mode = os.environ.get("TOOLKIT_PROBE", "").strip().lower() or "steps"
+    asked = os.environ.get("TOOLKIT_PROBE", "").strip().lower()
+    mode = asked or "steps"
     if mode == "off":
         return
     try:
@@ -42,7 +44,7 @@ def _load(engine: str, startup: bool = False) -> None:
             raise ValueError(f"TOOLKIT_PROBE={mode} is none of off, stages, steps; nothing is hooked")
         from .loading import load
 
-        if load(engine, mode, startup):
+        if load(engine, mode, startup, add_nodes=asked == "steps"):
             _loaded.add(engine)
     except Exception as error:
         sys.stderr.write(f"toolkit probe: not loaded: {error}\n")

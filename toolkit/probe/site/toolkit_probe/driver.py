@@ -46,7 +46,14 @@ _RUNTIME = {"cudaGraphLaunch": "pp", "cudaGetLastError": ""}
 
 
 class DriverError(RuntimeError):
-    """A call that failed, by name and code, or a function that the driver does not have."""
+    """A call that failed, by name and code, or a function that the driver does not have.
+
+    `detail` also has the arguments: other ones in every graph, so a message that is counted lacks them.
+    """
+
+    def __init__(self, said: str, detail: str | None = None) -> None:
+        super().__init__(said)
+        self.detail = detail or said
 
 
 class Edge(NamedTuple):
@@ -67,7 +74,8 @@ class Driver:
         """Call one function of the driver."""
         code = self._cuda[name](*arguments)
         if code:
-            raise DriverError(f"{name} gave {code}")
+            given = ", ".join(_shown(one) for one in arguments)
+            raise DriverError(f"{name} gave {code}", f"{name}({given}) gave {code}")
 
     def capture_state(self, stream: int) -> tuple[int, tuple[int, ...]]:
         """Return the graph that a stream is captured into and the nodes that its next node will follow."""
@@ -195,9 +203,12 @@ class Driver:
         return int(made.value or 0)
 
     def _nodes(self, name: str, graph: int) -> list[int]:
+        """Ask for the number with NULL, then for as many; an array for no nodes is an invalid value."""
         count = ctypes.c_size_t()
         self.call(name, graph, None, ctypes.byref(count))
-        nodes = (ctypes.c_void_p * max(1, count.value))()
+        if not count.value:
+            return []
+        nodes = (ctypes.c_void_p * count.value)()
         self.call(name, graph, nodes, ctypes.byref(count))
         return [int(nodes[index] or 0) for index in range(count.value)]
 
@@ -254,6 +265,18 @@ def _bind(library: Any, signatures: dict[str, str]) -> dict[str, Any]:
         function.restype = ctypes.c_int
         found[name] = function
     return found
+
+
+def _shown(argument: Any) -> str:
+    """Return an argument as a diagnosis gives it: handles in hex, what a pointer points at."""
+    if argument is None:
+        return "NULL"
+    if isinstance(argument, int):
+        return hex(argument)
+    if isinstance(argument, ctypes.Array):
+        return f"[{len(argument)}]"
+    pointed = getattr(getattr(argument, "_obj", None), "value", None)
+    return f"&{_shown(pointed) if pointed is None else pointed}"
 
 
 def _array(nodes: Sequence[int]) -> Any:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from typing import TypeGuard
+from typing import Any, NamedTuple
 
 # A reading of the graph may not exceed the event pair around the engine's call, up to the clock's grain.
 _GRAIN_US = 5.0
-_LATER = 1.5  # how much longer than a call one of the next ones may take and still be of its kind
+
+# Why there is no reading; `unread` in a status counts them by phase.
+NOT_PASSED = "its events are not passed"
+OUT_OF_ORDER = "its events are of two replays"
+CHANGED = "two readings differ"
+NO_TIME = "no time between its events"
+TOO_LONG = "longer than the call around it"
+AGAIN = "replayed again before its events were passed"
+ENDED = "the recording ended before"
+TWICE = "one of its graphs ran twice"
 
 
 class Reading(NamedTuple):
@@ -21,13 +27,18 @@ class Reading(NamedTuple):
 
 
 class EventSet:
-    """Events recorded while a graph was captured: its first and last node, and a pair a draft forward."""
+    """Events recorded while a graph was captured: its first and last node, and a pair a draft forward.
 
-    __slots__ = ("_make", "_open", "first", "forwards", "last")
+    `cycle` is the one whose replay they hold. It is changed before the next replay is launched, so a reading
+    after which it is still the same is of that cycle.
+    """
+
+    __slots__ = ("_make", "_open", "cycle", "first", "forwards", "last")
 
     def __init__(self, make: Any) -> None:
         self._make = make
         self._open: Any = None
+        self.cycle: Any = None
         self.first: Any = None
         self.last: Any = None
         self.forwards: list[tuple[Any, Any]] = []
@@ -59,54 +70,59 @@ class EventSet:
         return event
 
 
-def readable(sets: Sequence[EventSet | None]) -> TypeGuard[Sequence[EventSet]]:
-    """Say whether the phase's graphs can be read: none ran without events (None), and none ran twice."""
-    return bool(sets) and None not in sets and len({id(one) for one in sets}) == len(sets)
+def unreadable(sets: Sequence[EventSet | str]) -> str | None:
+    """Say why a phase's graphs cannot be read: one ran without events (for a reason), or one ran twice."""
+    without = next((one for one in sets if isinstance(one, str)), None)
+    if without is not None:
+        return without
+    return TWICE if len({id(one) for one in sets}) < len(sets) else None
 
 
 def in_order(sets: Sequence[EventSet]) -> bool:
     """Say whether all events are passed, and in the order of the graph."""
-    return _intervals(sets) is not None
+    return not isinstance(_intervals(sets), str)
 
 
-def read_sets(sets: Sequence[EventSet]) -> Reading | None:
-    """Return the times of the sets of one phase, in the order of their replays; None when they do not agree.
+def read_sets(sets: Sequence[EventSet], times: int = 2) -> Reading | str:
+    """Return the times of the sets of one phase, in the order of their replays, or why they cannot be told.
 
     An event holds its last record only. Where a second replay has begun, some events are of the later and
     some of the earlier one, and the interval between the two kinds is negative: such a reading is refused.
-    Two readings must be equal, or a replay passed between the questions.
+    Two readings must be equal, or a replay passed between the questions; once is enough for the thread that
+    would launch it. Errors of the driver are a reason like others.
     """
-    first = _intervals(sets)
-    if first is None or first != _intervals(sets):
-        return None
+    try:
+        first = _intervals(sets)
+        if isinstance(first, str):
+            return first
+        if times > 1 and first != _intervals(sets):
+            return CHANGED
+    except Exception as error:
+        return f"asking failed: {error}"[:120]
     steps, at = [], 0
     for one in sets:
         steps += [first[at + 1 + 2 * index] for index in range(len(one.forwards))]
         at += 2 * len(one.forwards) + 2
     total = sum(first)
     if total <= 0 or any(step <= 0 for step in steps):
-        return None
+        return NO_TIME
     return Reading(total, tuple(steps))
 
 
-def fits_stage(reading: Reading, stage_us: float | None, later: bool = False) -> bool:
-    """Say whether a reading can be of the call that took `stage_us`.
-
-    `later` allows for one of the next replays, whose call may have taken longer.
-    """
-    most = _LATER if later else 1.001
-    return stage_us is None or reading.graph_us <= stage_us * most + _GRAIN_US
+def fits_stage(reading: Reading, stage_us: float | None) -> bool:
+    """Say whether a reading can be of the call that took `stage_us`."""
+    return stage_us is None or reading.graph_us <= stage_us * 1.001 + _GRAIN_US
 
 
-def _intervals(sets: Sequence[EventSet]) -> list[float] | None:
-    """Return the times between neighbouring events in us; None when one is not passed or goes backwards."""
+def _intervals(sets: Sequence[EventSet]) -> list[float] | str:
+    """Return the times between neighbouring events in us; why not, where one is not passed or goes back."""
     events = [event for one in sets for event in one.chain()]
     if any(event is None or not event.query() for event in events):
-        return None
+        return NOT_PASSED
     found = []
     for start, end in zip(events, events[1:]):  # noqa: B905, RUF007 -- neighbours
         interval = float(start.elapsed_time(end)) * 1000  # elapsed_time is in ms
         if interval < 0:
-            return None
+            return OUT_OF_ORDER
         found.append(interval)
     return found

@@ -17,6 +17,9 @@ from .graph_marks import Sketch
 from .recording import Cycle
 
 GONE = "the graph is gone"
+MAKING = "its copy is being made"
+HELD = "its copy's events hold an earlier cycle"
+ELSEWHERE = "another device is current"
 _HELD_NS = 1_000_000_000  # how long a reading that is to come keeps the events from being recorded again
 
 
@@ -39,14 +42,14 @@ class GraphCopy:
         self._torch = torch
         self._device = torch.cuda.current_device()
         self._asked = False
-        self._cycle: Cycle | None = None  # the cycle whose reading the events hold
         self.events: EventSet = sketch.events()
 
     def replay(self, cycle: Cycle, phase: str, plain: Callable[[], Any]) -> Any:
         """Run the graph once in a sampled cycle: the copy where it can be, else `plain`, the engine's own."""
-        if self._launched(cycle, phase):
+        without = self._launched(cycle, phase)
+        if without is None:
             return None
-        cycle.graphs.append((phase, None))
+        cycle.graphs.append((phase, without))
         if self.why is None and not self.executable:
             cycle.owed = True
             if not self._asked:
@@ -77,24 +80,29 @@ class GraphCopy:
         """Put one run on the current stream."""
         self._driver.launch(self.executable, self._torch.cuda.current_stream().cuda_stream)
 
-    def _launched(self, cycle: Cycle, phase: str) -> bool:
-        if self.why is not None or not self.executable or not self._free(cycle):
-            return False
+    def _launched(self, cycle: Cycle, phase: str) -> str | None:
+        """Launch the copy; return why not."""
+        held = self.events.cycle
+        if self.why is not None:
+            return self.why
+        if not self.executable:
+            return MAKING
+        if not self._free(held, cycle):
+            return HELD
         try:
             if self._torch.cuda.current_device() != self._device:
-                return False
+                return ELSEWHERE
+            self.events.cycle = cycle
             self.launch()
         except Exception as error:
-            self.why = str(error)
+            self.why, self.events.cycle = str(error), held
             self._tell(self)
-            return False
-        self._cycle = cycle
+            return self.why
         cycle.graphs.append((phase, self.events))
-        return True
+        return None
 
-    def _free(self, cycle: Cycle) -> bool:
+    def _free(self, held: Cycle | None, cycle: Cycle) -> bool:
         """Say whether the events may be recorded again: never twice in a cycle, nor before they are read."""
-        held = self._cycle
         if held is None or held.settled:
             return True
         return held is not cycle and time.monotonic_ns() - held.t_ns > _HELD_NS

@@ -1,8 +1,9 @@
 """Places in a graph that is being captured, and the copy of it that gets an event at each place.
 
 Nothing is added to the engine's own graph. A place is what the driver says while the capture is open: the
-nodes that the stream's next node will follow. When the capture ends, the graph is copied, and in the copy an
-event record node goes behind those nodes and before all that came to depend on them later.
+nodes that the stream's next node will follow. The graph is copied before its capture ends, or after it where
+torch keeps the graph. In the copy an event record node goes behind those nodes and before all that came to
+depend on them later.
 """
 
 from __future__ import annotations
@@ -51,11 +52,16 @@ class Marks:
         """Mark its end."""
         self._forwards.append((self._open, self._mark()))
 
-    def copied(self) -> Sketch:
-        """Copy the graph, while its capture is still open: afterwards it belongs to torch."""
+    def copied(self, kept: int | None = None) -> Sketch:
+        """Copy the graph: while its capture is still open, or `kept`, which torch has of it afterwards."""
+        if kept not in (None, self._graph):
+            raise DriverError("torch keeps another graph than the one that was captured")
         clone = self._driver.clone(self._graph)
         try:
-            refused = self._driver.kinds(clone) - _COPIED
+            kinds = self._driver.kinds(clone)
+            if not kinds or not self._driver.roots(clone):
+                raise DriverError("the copy has no nodes")
+            refused = kinds - _COPIED
             if refused:
                 raise DriverError(f"nodes of type {min(refused)} are not copied")
             places = [self._twin(one, clone) for one in self._places]

@@ -1,18 +1,21 @@
 """Times inside captured graphs: at the first and the last node, and around each draft forward.
 
-Two ways, tried on small graphs of our own before the engine's first one is touched:
+Ways, tried in this order on small graphs of our own before the engine's first one is touched:
 
 - copies: the engine's graph stays as it is. While it is captured, places are noted; a copy of it gets events
-  there and runs instead of it in sampled cycles (`graph_marks.py`, `graph_exec.py`).
-- nodes: where the driver does not offer that, torch's external events are captured into the engine's graph,
-  and stamped in every replay. They cost about 1 % of a cycle.
+  there and runs instead of it in sampled cycles (`graph_marks.py`, `graph_exec.py`). It is made before the
+  capture ends.
+- copies of kept graphs: the same, made when the capture is over. For that, torch is asked to keep the graph
+  beside the executable that it makes of it, which takes some of the host's memory and changes no replay.
+- nodes: torch's external events are captured into the engine's graph, and stamped in every replay, also when
+  nothing is recorded: about 1.6 us an event on an H200, 0.5 to 1.1 % of the throughput of SGLang 0.5.15 at
+  TP 1 and 5 draft steps. Only where TOOLKIT_PROBE=steps says so; unset, graphs are then left as they are.
 
 What fails for one graph leaves that graph as the engine made it.
 """
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 import weakref
@@ -25,10 +28,12 @@ from .driver import Driver, loaded_driver
 from .event_set import EventSet
 from .graph_exec import GONE, GraphCopy
 from .graph_marks import Marks, Sketch
+from .graph_nodes import NodeEvents
 from .recorder import Recorder
 from .recording import Cycle
-from .trial import try_copies, try_nodes
+from .trial import find_way, try_nodes
 
+_ADVICE = "TOOLKIT_PROBE=steps adds event nodes to the engine's graphs, which cost about 1.6 us each"
 _FLAGS = 1  # CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, as torch asks for
 
 
@@ -36,11 +41,13 @@ class InGraph:
     """Puts events into graphs. `lock` is held while the driver is asked about events by another thread.
 
     A question about an event breaks a capture that another thread has open, so `capturing` forbids it.
+    `add_nodes` allows events in the engine's own graphs, which cost it time in every replay.
     """
 
-    def __init__(self, recorder: Recorder, steps: bool) -> None:
+    def __init__(self, recorder: Recorder, steps: bool, add_nodes: bool = False) -> None:
         self.recorder = recorder
         self.steps = steps
+        self.add_nodes = add_nodes
         self.wanted: Callable[[], bool] = bool
         self.load: Callable[[Any], Driver] = lambda torch: loaded_driver(torch.version.cuda)
         self.lock = threading.Lock()
@@ -49,6 +56,9 @@ class InGraph:
         self.without: dict[str, int] = {}  # graphs that stay as they are, by why
         self.unavailable: str | None = None
         self.always_on: str | None = None  # why the engine's own graphs hold the events
+        self.off: str | None = None  # why graphs are not copied, where nothing else is allowed
+        self.keeps: str | None = None  # why torch has to keep graphs, for them to be copied
+        self._kept: weakref.WeakSet[Any] = weakref.WeakSet()  # the graphs that torch keeps for us
         self._driver: Driver | None = None
         self._tried = False
         self._open: list[tuple[Any, Marks | EventSet | None]] = []
@@ -57,9 +67,11 @@ class InGraph:
         self._own_generators: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def status(self) -> str:
-        """Return ok and what restricts it, `no graphs yet`, or `unavailable: why`."""
+        """Return ok and what restricts it, `no graphs yet`, `off: why, what to do`, or `unavailable: why`."""
         if not self.steps:
             return "unavailable: the mode is stages"
+        if self.off:
+            return f"off: copies of graphs do not work here ({self.off}); {_ADVICE}"
         if self.unavailable:
             return f"unavailable: {self.unavailable}"
         if not self.graphs:
@@ -67,8 +79,22 @@ class InGraph:
         said = ["ok"]
         if self.always_on:
             said.append(f"event nodes always on: {self.always_on}")
+        if self.keeps:
+            said.append(f"copies of kept graphs: {self.keeps}")
         said += [f"{count} graphs without events: {why}" for why, count in self.without.items()]
         return ", ".join(said)
+
+    def wrap_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `CUDAGraph.__init__` that lets torch keep a wanted graph where only such ones are copied."""
+
+        def made(graph: Any, *args: Any, **kwargs: Any) -> None:
+            if args or kwargs or not self._keeping():
+                original(graph, *args, **kwargs)
+                return
+            original(graph, keep_graph=True)
+            self._kept.add(graph)
+
+        return made
 
     def wrap_begin(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return `CUDAGraph.capture_begin` that marks the place before the first node."""
@@ -94,6 +120,8 @@ class InGraph:
             events = self._finish(graph)
             try:
                 result = original(graph, *args, **kwargs)
+                if graph in self._kept:
+                    graph.instantiate()  # as torch does at this place with a graph that it does not keep
             finally:
                 self._leave()
             if events is not None:
@@ -127,10 +155,6 @@ class InGraph:
                     return
                 self._next()
 
-    def held(self, sampled: int) -> bool:
-        """Say whether the readings of this many cycles have to be caught before events are overwritten."""
-        return bool(sampled and self.always_on)
-
     def _next(self) -> None:
         try:
             if self._gone:
@@ -159,11 +183,7 @@ class InGraph:
             while self._gone:
                 self._next()
             torch = sys.modules["torch"]
-            if not self._tried:
-                self._tried = True
-                self.unavailable = "on trial"  # or the trial's own graphs would be ours to watch
-                self.unavailable = self._try(torch)
-            if self.unavailable:
+            if not self._possible(torch):
                 return None
             if self._driver is not None:
                 return Marks(self._driver, lambda: int(torch.cuda.current_stream().cuda_stream))
@@ -172,19 +192,40 @@ class InGraph:
             self.unavailable = str(error)
             return None
 
+    def _keeping(self) -> bool:
+        """Say whether torch has to keep the graph that is being made. Never raises."""
+        try:
+            if not self.steps or self.capturing or not self.wanted():
+                return False
+            torch = sys.modules["torch"]
+            if not self._tried and torch.cuda.is_current_stream_capturing():
+                return False
+            return self._possible(torch) and self.keeps is not None
+        except Exception as error:
+            complain("a graph that is being made", error)
+            return False
+
+    def _possible(self, torch: Any) -> bool:
+        """Say whether there is a way; the first time, find it."""
+        if not self._tried:
+            self._tried = True
+            self.unavailable = "on trial"  # or the trial's own graphs would be ours to watch
+            self.unavailable = self._try(torch)
+        return self.unavailable is None
+
     def _try(self, torch: Any) -> str | None:
         """Find the way; return why there is none."""
-        try:
-            driver = self.load(torch)
-            try_copies(driver, torch)
-        except Exception as error:
-            why = f"{error}" or type(error).__name__
-            complain("copies of graphs", error)
-            refused = try_nodes(torch)
-            self.always_on = None if refused else why
-            return refused
-        self._driver = driver
-        return None
+        way = find_way(self.load, torch)
+        if way.driver is not None:
+            self._driver = way.driver
+            self.keeps = way.why if way.kept else None
+            return None
+        if not self.add_nodes:
+            self.off = way.why
+            return way.why
+        refused = try_nodes(torch)
+        self.always_on = None if refused else way.why
+        return refused
 
     def _begin(self, graph: Any, events: Marks | EventSet | None) -> None:
         if events is not None:
@@ -196,7 +237,8 @@ class InGraph:
                 events = None
         self._open.append((graph, events))
 
-    def _finish(self, graph: Any) -> Sketch | EventSet | None:
+    def _finish(self, graph: Any) -> Sketch | Marks | EventSet | None:
+        """Mark the last node; a kept graph is copied later."""
         if not self._open:
             return None
         events = self._open.pop()[1]
@@ -205,26 +247,37 @@ class InGraph:
         self.recorder.marks = None
         try:
             events.record_last()
-            return events.copied() if isinstance(events, Marks) else events
+            return events.copied() if isinstance(events, Marks) and self.keeps is None else events
         except Exception as error:
             self._leave_out(f"last node: {error}")
             return None
 
-    def _attach(self, graph: Any, events: Sketch | EventSet) -> None:
+    def _attach(self, graph: Any, events: Sketch | Marks | EventSet) -> None:
         """Let this graph, and no other, say when it is replayed. It holds its events and its copy."""
         try:
             if isinstance(events, EventSet):
-                _watch(graph, self.recorder, functools.partial(_recorded, events))
-            else:
+                self._attach_nodes(graph, NodeEvents(events))
+            elif isinstance(events, Sketch):
                 self._attach_copy(graph, events)
+            elif graph in self._kept:
+                self._attach_copy(graph, events.copied(int(graph.raw_cuda_graph())))
+            else:
+                raise RuntimeError("torch does not keep it")
             self.graphs += 1
         except Exception as error:
             self._leave_out(f"replay: {error}")
 
+    def _attach_nodes(self, graph: Any, nodes: NodeEvents) -> None:
+        def overwritten() -> None:
+            if nodes.events.cycle is not None:
+                nodes.overwritten(may_ask=not self.capturing)
+
+        _watch(graph, self.recorder, nodes.replay, before=overwritten)
+
     def _attach_copy(self, graph: Any, sketch: Sketch) -> None:
         torch: Any = sys.modules["torch"]
         copy = GraphCopy(self._driver, sketch, torch, _FLAGS, self._asked.append)  # type: ignore[arg-type]
-        if graph in self._own_generators or _kept(graph):
+        if graph in self._own_generators or (graph not in self._kept and _keeps(graph)):
             self._gone.append(copy)
             raise RuntimeError("the engine brings a generator, or keeps the graph to change it")
 
@@ -244,11 +297,17 @@ def _watch(
     recorder: Recorder,
     replayed: Callable[[Cycle, str, Callable[[], Any]], Any],
     drop: Callable[[], None] | None = None,
+    before: Callable[[], None] | None = None,
 ) -> None:
-    """Give one graph a `replay` that asks `replayed` in sampled cycles. The graph is not held by it."""
+    """Give one graph a `replay` that asks `replayed` in sampled cycles. The graph is not held by it.
+
+    `before` is called ahead of every replay.
+    """
     reference, kind = weakref.ref(graph), type(graph)
 
     def replay(*args: Any, **kwargs: Any) -> Any:
+        if before is not None:
+            before()
         cycle = recorder.cycle
         if cycle is None or cycle.open_stage is None:
             return kind.replay(reference(), *args, **kwargs)
@@ -270,12 +329,7 @@ def _watch(
         graph.reset = reset
 
 
-def _recorded(events: EventSet, cycle: Cycle, phase: str, plain: Callable[[], Any]) -> Any:
-    cycle.graphs.append((phase, events))
-    return plain()
-
-
-def _kept(graph: Any) -> bool:
+def _keeps(graph: Any) -> bool:
     """Say whether the engine asked torch to keep the graph, which torch tells by giving it out."""
     try:
         return bool(graph.raw_cuda_graph())

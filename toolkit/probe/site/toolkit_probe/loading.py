@@ -13,17 +13,20 @@ from typing import Any
 from .complaints import complain
 from .guard import Hook, awake_only, marking_only
 from .session import Session
-from .targets import INHERITED, TORCH, Target, targets_of
+from .targets import TORCH, Target, targets_of
 
 sessions: list[Session] = []  # of this process: one engine, or a test's several
 
 
-def load(engine: str, mode: str, startup: bool = False) -> bool:
-    """Hook the engine in this process; return False when the process is none that runs model work."""
+def load(engine: str, mode: str, startup: bool = False, add_nodes: bool = False) -> bool:
+    """Hook the engine in this process; return False when the process is none that runs model work.
+
+    `add_nodes`: where graphs cannot be copied, the engine's own ones may get event nodes.
+    """
     adapter = import_module(f".{engine}", __package__)
     if engine == "sglang" and not startup and not adapter.scheduler_process():
         return False
-    session = Session(engine, _version(engine), mode)
+    session = Session(engine, _version(engine), mode, add_nodes)
     sessions.append(session)
     install(session, adapter)
     os.register_at_fork(after_in_child=session.forked)
@@ -45,11 +48,13 @@ def _wrap(
     role, faults, recorder = target.role, session.faults, session.recorder
     if role == "rank":
         return _telling(session, adapter, original)
+    if role == "graph_made":
+        return functools.wraps(original)(session.in_graph.wrap_made(original))
     if role == "capture":
         return functools.wraps(original)(session.in_graph.wrap_begin(original))
     if role == "capture_end":
         return functools.wraps(original)(session.in_graph.wrap_end(original))
-    if role == INHERITED:
+    if role == "generators":
         return functools.wraps(original)(session.in_graph.wrap_generator(original))
     if role == "graph_scope":
         return functools.wraps(original)(adapter.Scope.around(original))

@@ -81,7 +81,7 @@ class Patches:
         for part in path:
             owner = getattr(owner, part, None)
         own = None if owner is None else vars(owner).get(name)
-        original = getattr(owner, name, None) if target.role == INHERITED else own
+        original = getattr(owner, name, None) if target.role in INHERITED else own
         if original is None:
             return f"missing: {target.dotted}"
         if not callable(original) or isinstance(original, type):

@@ -15,6 +15,7 @@ from .clock import Clock, clock_of_process
 
 WAITING = 4096  # finished cycles that may wait for the writer; more are dropped and counted
 _OWING = 256  # cycles of a recording that are sampled in place of others
+_REASONS = 40  # kinds of missing readings that are counted apart
 _GRACE_NS = 1_000_000_000  # after the asked time, for the cycle that is running
 
 
@@ -24,6 +25,7 @@ class Cycle:
     __slots__ = (
         "awaits",
         "batch_size",
+        "caught",
         "context",
         "correct",
         "finished_ns",
@@ -39,6 +41,7 @@ class Cycle:
         "padded",
         "place",
         "readings",
+        "refused",
         "sampled",
         "settled",
         "stages",
@@ -60,13 +63,15 @@ class Cycle:
         self.stages: list[tuple[str, Any, Any]] = []
         self.open_stage: str | None = None
         self.open_stamp: Any = None
-        self.graphs: list[tuple[str, Any]] = []  # of a sampled cycle: (phase, events of the graph that ran)
+        self.graphs: list[tuple[str, Any]] = []  # of a sampled cycle: (phase, events, or why none)
         self.owed = False  # a graph's copy was not ready yet: the next cycle is sampled instead
         self.settled = False  # its graphs are read or given up
         self.marks: list[tuple[Any, Any]] = []  # of a sampled eager cycle: stamps around each draft forward
         self.awaits = False  # acceptance counts will come
         self.correct: list[int] | None = None
         self.readings: dict[str, float] = {}
+        self.caught: dict[str, Any] = {}  # by phase: the engine's thread's own reading, or why there is none
+        self.refused: dict[str, str] = {}  # by phase: why there is no reading
         self.steps: list[float] | None = None
         self.finished_ns = 0
 
@@ -86,6 +91,7 @@ class Recording:
         self.dropped = 0
         self.taken = 0
         self.unread = 0  # sampled cycles whose graphs could not be read
+        self.unread_why: dict[str, int] = {}  # phases of sampled cycles without a reading, by phase and why
         self._limit = max_cycles if cycles is None else min(cycles, max_cycles)
         self._cut = cycles is None or cycles > max_cycles  # more than the limit counts as dropped
         self._ends_ns = None if seconds is None else time.monotonic_ns() + int(seconds * 1e9)
@@ -145,6 +151,13 @@ class Recording:
         cycle.sampled = False
         cycle.finished_ns = -1
         self.dropped += 1
+
+    def note_unread(self, phase: str, why: str) -> None:
+        """Count a phase that could not be read."""
+        said = f"{phase}: {why}"
+        if said not in self.unread_why and len(self.unread_why) >= _REASONS:
+            said = "other"
+        self.unread_why[said] = self.unread_why.get(said, 0) + 1
 
     def _end(self) -> None:
         self.full = True

@@ -25,14 +25,14 @@ _STOP_S = 4.0  # for cycles that are under way when a recording is stopped
 class Session:
     """Everything of the probe in this process. The socket opens when the engine makes its rank object."""
 
-    def __init__(self, engine: str, version: str, mode: str) -> None:
+    def __init__(self, engine: str, version: str, mode: str, add_nodes: bool = False) -> None:
         self.engine = engine
         self.version = version
         self.mode = mode
         self.recorder = Recorder()
         self.acceptance = Acceptance()
         self.faults = Faults(self.recorder)
-        self.in_graph = InGraph(self.recorder, mode == "steps")
+        self.in_graph = InGraph(self.recorder, mode == "steps", add_nodes)
         self.patches = Patches()
         self.rank: Rank | None = None
         self._control: Control | None = None
@@ -120,6 +120,7 @@ class Session:
             "recorded": writer.recorded if writer else 0,
             "dropped": recording.dropped if recording else 0,
             "unread_graphs": recording.unread if recording else 0,
+            "unread": dict(recording.unread_why) if recording else {},
             "spans_file": writer.spans.path if writer else None,
         }
 

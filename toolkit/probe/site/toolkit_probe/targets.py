@@ -26,7 +26,7 @@ class Target(NamedTuple):
         return f"{self.module}.{self.name}"
 
 
-INHERITED = "generators"  # the role whose target a class may inherit: undoing it deletes our name
+INHERITED = {"generators", "graph_made"}  # whose target a class may inherit: undoing it deletes our name
 
 _SRT = "sglang.srt."
 _EAGLE_V1 = _SRT + "speculative.eagle_worker"
@@ -118,7 +118,8 @@ REFERENCE = (
 TORCH = (
     Target("capture", "torch.cuda.graphs", "CUDAGraph.capture_begin"),
     Target("capture_end", "torch.cuda.graphs", "CUDAGraph.capture_end"),
-    Target(INHERITED, "torch.cuda.graphs", "CUDAGraph.register_generator_state"),
+    Target("generators", "torch.cuda.graphs", "CUDAGraph.register_generator_state"),
+    Target("graph_made", "torch.cuda.graphs", "CUDAGraph.__init__"),
 )
 
 _ENGINES = {"sglang": SGLANG, "vllm": VLLM, "reference": REFERENCE}

@@ -7,25 +7,54 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from .complaints import complain
 from .driver import Driver, DriverError
 from .event_set import in_order
 from .graph_exec import GraphCopy
-from .graph_marks import Marks
+from .graph_marks import Marks, Sketch
 
 _TRIAL_S = 2.0  # how long one may take
 
 
-def try_copies(driver: Driver, torch: Any) -> None:
+class Way(NamedTuple):
+    """How graphs are copied: `driver` is None where they cannot be; `why` says what does not work."""
+
+    driver: Driver | None
+    kept: bool  # torch has to keep the engine's graphs: they are copied when their capture is over
+    why: str | None
+
+
+def find_way(load: Callable[[Any], Driver], torch: Any) -> Way:
+    """Try a copy inside the capture, then one of a graph that torch keeps."""
+    try:
+        driver = load(torch)
+    except Exception as error:
+        complain("the driver", error)
+        return Way(None, False, str(error) or type(error).__name__)
+    refused: list[str] = []
+    for name, kept in (("a copy inside the capture", False), ("a copy of a kept graph", True)):
+        try:
+            try_copies(driver, torch, kept)
+            return Way(driver, kept, "; ".join(refused) or None)
+        except Exception as error:
+            why = str(getattr(error, "detail", error)) or type(error).__name__
+            refused.append(f"{name}: {why}")
+            complain(name, error)
+    return Way(None, False, "; ".join(refused))
+
+
+def try_copies(driver: Driver, torch: Any, kept: bool) -> None:
     """Capture a graph of two nodes, copy it with events around the second, run both; raise what fails."""
     nodes = [driver.event() for _ in range(2)]  # the work: event records, since they touch no memory
-    graph = torch.cuda.CUDAGraph()
+    graph = _kept_graph(torch) if kept else torch.cuda.CUDAGraph()
 
     def stream() -> int:
         return int(torch.cuda.current_stream().cuda_stream)
 
     marks = Marks(driver, stream)
+    sketch: Sketch | None = None
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         marks.record_first()
         driver.record_external(nodes[0], stream())
@@ -33,8 +62,11 @@ def try_copies(driver: Driver, torch: Any) -> None:
         driver.record_external(nodes[1], stream())
         marks.end()
         marks.record_last()
-        sketch = marks.copied()
-    copy = GraphCopy(driver, sketch, torch, flags=0, tell=lambda copy: None)
+        if not kept:
+            sketch = marks.copied()
+    if kept:
+        graph.instantiate()
+    copy = GraphCopy(driver, sketch or marks.copied(graph.raw_cuda_graph()), torch, 0, lambda copy: None)
     try:
         graph.replay()
         copy.build()
@@ -62,6 +94,13 @@ def try_nodes(torch: Any) -> str | None:
     except Exception as error:
         return f"an event cannot be captured: {error}"
     return None
+
+
+def _kept_graph(torch: Any) -> Any:
+    try:
+        return torch.cuda.CUDAGraph(keep_graph=True)
+    except TypeError:  # before 2.8
+        raise DriverError(f"torch {torch.__version__} keeps no graphs") from None
 
 
 def _wait(passed: Callable[[], bool]) -> None:

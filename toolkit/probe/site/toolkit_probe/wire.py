@@ -8,8 +8,12 @@ A rank listens on a Unix stream socket: one JSON object a line each way, a reque
     {"do": "stop"}
 
 Every answer has "ok" and "error" (one sentence or null). `status` adds what `control.py` lists; `start`
-adds "spans_file"; `stop` adds "recorded", "dropped", "spans_file". A recording ends with the connection
-that started it.
+adds "spans_file"; `stop` adds "recorded", "dropped", "unread_graphs", "unread", "spans_file". `unread` counts
+the phases of sampled cycles that have no time from inside their graph: {"verify: why": n}. A recording ends
+with the connection that started it.
+
+`in_graph` is `ok` and what restricts it, `no graphs yet`, `off: why, what to do` or `unavailable: why`. It is
+off where graphs cannot be copied and the environment does not say steps itself.
 """
 
 from __future__ import annotations

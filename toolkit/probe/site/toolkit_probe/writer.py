@@ -11,14 +11,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from .complaints import complain
-from .event_set import EventSet, Reading, fits_stage, read_sets, readable
+from .event_set import (
+    AGAIN,
+    ENDED,
+    NOT_PASSED,
+    TOO_LONG,
+    EventSet,
+    Reading,
+    fits_stage,
+    read_sets,
+    unreadable,
+)
 from .in_graph import InGraph
 from .recording import Cycle, Recording
 from .spans_file import SpansFile, cycle_line
 
 _IDLE_S = 0.025  # between two looks when nothing is sampled
 _SAMPLING_S = 0.002  # while a sampled cycle is to be read
-_CATCHING_S = 0.0003  # the same where the next replay overwrites the graph's events
 _SLICE = 4  # cycles resolved before the interpreter's lock is offered again
 _PAUSE_S = 0.001
 _READ_FOR_NS = 50_000_000  # after its end, until a sampled cycle counts as unread
@@ -41,6 +50,7 @@ class Writer(threading.Thread):
         self._asked_ns = 0
         self._adopted = False
         self._sampled: list[Cycle] = []  # cycles whose graphs are still to be read
+        self._last: dict[str, str] = {}  # by phase: why it was not read when it was last asked
 
     def finish(self, seconds: float) -> None:
         """Write what is finished, for at most `seconds`, then close the file."""
@@ -63,8 +73,6 @@ class Writer(threading.Thread):
             self._close()
 
     def _pace_s(self) -> float:
-        if self._in_graph.held(len(self._sampled)):
-            return _CATCHING_S
         return _SAMPLING_S if self._sampled else _IDLE_S
 
     def _over(self) -> bool:
@@ -157,8 +165,18 @@ class Writer(threading.Thread):
                 if self._in_graph.capturing or self._unread(cycle):
                     kept.append(cycle)
                 else:
-                    cycle.settled = True
+                    self._settle(cycle)
         self._sampled = kept
+
+    def _settle(self, cycle: Cycle) -> None:
+        cycle.settled = True
+        for phase, why in cycle.refused.items():
+            self._recording.note_unread(phase, why)
+        if any(self._had_events(cycle, phase) for phase in cycle.refused):
+            self._recording.unread += 1
+
+    def _had_events(self, cycle: Cycle, phase: str) -> bool:
+        return all(isinstance(events, EventSet) for name, events in cycle.graphs if name == phase)
 
     def _unread(self, cycle: Cycle) -> bool:
         """Say whether a graph of the cycle is still to be read; give up when it has been overwritten."""
@@ -169,7 +187,7 @@ class Writer(threading.Thread):
             return True
         age_ns = time.monotonic_ns() - cycle.finished_ns
         if waiting and age_ns > _READ_FOR_NS and (self._passed(cycle) or age_ns > _LOST_NS):
-            self._recording.unread += 1
+            _give_up(cycle, self._last)
             return False
         return waiting
 
@@ -178,21 +196,30 @@ class Writer(threading.Thread):
         clock: Any = self._recording.clock
         left = False
         for phase, start, end in list(cycle.stages):
+            if phase in cycle.readings or phase in cycle.refused:
+                continue
             sets = [events for name, events in list(cycle.graphs) if name == phase]
-            if phase in cycle.readings or not readable(sets):
+            if not sets:
                 continue
             if not clock.done(end):
-                left = True
+                left, self._last[phase] = True, NOT_PASSED
                 continue
-            reading = _reading(sets)
-            later = self._in_graph.always_on is not None
-            if reading is None or not fits_stage(reading, clock.span_us(start, end), later):
-                left = True
-                continue
-            cycle.readings[phase] = reading.graph_us
-            if phase == "draft" and reading.steps_us:
-                cycle.steps = list(reading.steps_us)
+            reading = _reading(cycle, phase, sets)
+            if isinstance(reading, Reading):
+                self._believe(cycle, phase, reading, clock.span_us(start, end))
+            elif reading in (unreadable(sets), cycle.caught.get(phase), AGAIN):
+                cycle.refused[phase] = reading
+            else:
+                left, self._last[phase] = True, reading
         return left
+
+    def _believe(self, cycle: Cycle, phase: str, reading: Reading, stage_us: float | None) -> None:
+        if not fits_stage(reading, stage_us):
+            cycle.refused[phase] = TOO_LONG
+            return
+        cycle.readings[phase] = reading.graph_us
+        if phase == "draft" and reading.steps_us:
+            cycle.steps = list(reading.steps_us)
 
     def _close(self) -> None:
         self._recording.full = True
@@ -200,7 +227,8 @@ class Writer(threading.Thread):
         self._recording.dropped += len(self._recording.finished)
         self._recording.finished.clear()
         for cycle in (*self._sampled, *self._recording.sampling):
-            cycle.settled = True
+            _give_up(cycle, {})
+            self._settle(cycle)
         self._recording.sampling.clear()
         try:
             self.spans.close(self._recording.dropped)
@@ -208,10 +236,19 @@ class Writer(threading.Thread):
             complain("closing spans", error)
 
 
-def _reading(sets: Sequence[EventSet]) -> Reading | None:
-    """Read; an error of the driver is a reading that failed, not the recording's end."""
-    try:
-        return read_sets(sets)
-    except Exception as error:
-        complain("reading events in graphs", error)
-        return None
+def _give_up(cycle: Cycle, last: dict[str, str]) -> None:
+    """Say for each phase that ran a graph and is not read why; `last` is what was said when it was asked."""
+    for phase in {name for name, _ in list(cycle.graphs)} - cycle.readings.keys():
+        cycle.refused.setdefault(phase, last.get(phase, ENDED))
+
+
+def _reading(cycle: Cycle, phase: str, sets: Sequence[EventSet | str]) -> Reading | str:
+    """Return the phase's reading, which is of this very cycle, or why there is none (yet)."""
+    why = unreadable(sets)
+    if why is not None:
+        return why
+    own = [one for one in sets if isinstance(one, EventSet)]
+    found = cycle.caught.get(phase) or read_sets(own)
+    if phase not in cycle.caught and any(one.cycle is not cycle for one in own):
+        return AGAIN  # meanwhile, or before
+    return cycle.caught.get(phase) or found  # caught meanwhile by the thread that launches
