@@ -79,6 +79,7 @@ def _configuration(cell: Configuration, run: RunReport) -> Iterator[RenderableTy
     if cell.collectives:
         yield _collectives(cell)
     yield Text(_acceptance(cell, run))
+    yield from (Text(f"{note[:1].upper()}{note[1:]}.") for note in cell.notes)
 
 
 def _title(cell: Configuration) -> str:

@@ -131,6 +131,7 @@ class Configuration:
     unattributed_fraction: float | None = None
     trace_inflation: float | None = None  # traced cycle over untraced cycle
     row: int | None = None  # of the table it was read from
+    notes: tuple[str, ...] = ()  # what the numbers say together, in sentences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,7 @@ def _merged(first: Configuration, second: Configuration) -> Configuration:
         if first.throughput_tok_s.measured
         else second.throughput_tok_s,
         unattributed_fraction=_either(first.unattributed_fraction, second.unattributed_fraction),
+        notes=(*first.notes, *second.notes),
     )
 
 

@@ -8,6 +8,7 @@ from toolkit.analysis.accept_rate import settle_convention, width_of_most
 from toolkit.analysis.acceptance import from_log
 from toolkit.analysis.cells.cell_key import CellKey
 from toolkit.analysis.cells.context import context_bin, mean_context
+from toolkit.analysis.cells.log_notes import log_notes
 from toolkit.analysis.cells.log_windows import LogWindow, steady_windows
 from toolkit.analysis.statistics import spread
 from toolkit.schema.inspection import Configuration, Throughput
@@ -86,4 +87,5 @@ def _cell(key: CellKey, windows: list[LogWindow], info: RunInfo) -> Configuratio
         cycle_source="log" if cycle_us else None,
         acceptance=from_log(windows, info.num_draft_tokens),
         throughput_tok_s=Throughput(measured=measured, measured_by="log"),
+        notes=log_notes(windows, info.num_draft_tokens),
     )
