@@ -24,3 +24,8 @@ def us_from_ms(ms: float) -> float:
 def tokens_per_second(tokens_per_cycle: float, cycle_us: float) -> float:
     """Return tokens per second for tokens committed in one cycle of `cycle_us`."""
     return tokens_per_cycle * US_PER_S / cycle_us
+
+
+def cycle_us_of(tokens_per_cycle: float, tok_s: float) -> float:
+    """Return the cycle in us in which `tokens_per_cycle` are committed at `tok_s` tokens per second."""
+    return tokens_per_cycle * US_PER_S / tok_s

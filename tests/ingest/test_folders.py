@@ -11,7 +11,7 @@ import pytest
 
 from tests.made_trace import Cycles, eagle_cycles
 from toolkit.errors import BadInputError
-from toolkit.ingest.folders import read_all, read_recordings
+from toolkit.ingest.folders import read_all
 from toolkit.schema.recording import Recording
 
 DECODE = (
@@ -37,12 +37,12 @@ def put(folder: Path, **contents: str) -> Path:
 
 
 def read(*paths: Path) -> list[Recording]:
-    return read_recordings(paths)
+    return read_all(paths)[0]
 
 
 def refusal(*paths: Path) -> str:
     with pytest.raises(BadInputError) as caught:
-        read_recordings(paths)
+        read_all(paths)[0]
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

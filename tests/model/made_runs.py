@@ -119,3 +119,17 @@ def founding_case() -> Inspection:
         tp_size=8,
     )
     return inspection(log, table)
+
+
+def run_on_two_gpus() -> RunReport:
+    """A run of 3 steps at TP 2: 65 all-reduces of 10 us in its verify forward, 6 in its draft pass."""
+    return run(
+        "tp2",
+        configuration(
+            3,
+            6000.0,
+            ranks=ranks(verify=4000.0, draft=500.0, draft_extend=250.0),
+            collectives=(allreduce("verify", 65, 10.0), allreduce("draft", 6, 10.0)),
+        ),
+        tp_size=2,
+    )

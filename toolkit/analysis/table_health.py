@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from toolkit.analysis.cells.table_cells import row_cycle_us
 from toolkit.schema.inspection import HealthCheck
 from toolkit.schema.measurement import Measurement
-from toolkit.units import US_PER_S, us_from_ms
+from toolkit.units import tokens_per_second, us_from_ms
 
 _ROUNDING = 0.02  # share by which published times may contradict each other
 _CLOSE = 0.10  # as in the check of throughput over sources
@@ -74,7 +74,7 @@ def _throughput(rows: Sequence[Measurement]) -> HealthCheck | None:
     for row in rows:
         length = 1.0 if row.num_steps == 0 else row.accept_length
         if row.cycle_ms and row.tok_s and row.batch_size and length:
-            from_cycle = row.batch_size * length * US_PER_S / us_from_ms(row.cycle_ms)
+            from_cycle = tokens_per_second(row.batch_size * length, us_from_ms(row.cycle_ms))
             compared.append((row.row, from_cycle / row.tok_s - 1))
     if not compared:
         return None

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from toolkit.cli.number_lists import MOST_STEPS, finite, share_list, step_list, whole_list
+from toolkit.cli.options import with_options
 from toolkit.cli.places import refuse_missing_folder
 from toolkit.cli.warning_lines import print_warnings
 from toolkit.errors import UsageError
@@ -82,14 +83,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 ]
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 @click.command("predict")
-@_with_options
+@with_options(_OPTIONS)
 def predict_command(
     model_path: Path,
     scenarios: Path | None,

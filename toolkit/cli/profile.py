@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolkit.cli.options import with_options
 from toolkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,14 +64,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 ]
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 @click.command("profile")
-@_with_options
+@with_options(_OPTIONS)
 def profile_command(server_pid: int, dry_run: bool, as_json: bool, port: int | None, **asked: Any) -> None:
     """Time the cycles of a running server.
 

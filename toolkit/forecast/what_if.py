@@ -7,10 +7,11 @@ from toolkit.forecast.acceptance import Acceptance
 from toolkit.forecast.candidates import Forecaster
 from toolkit.forecast.situation import setting_for, situation_of
 from toolkit.forecast.wording import steps_text
+from toolkit.model.cell import setting_of
 from toolkit.model.collective_costs import is_allreduce, scaled
 from toolkit.model.fitted import Fitted
 from toolkit.model.parts import pinned, verify_share_at
-from toolkit.model.recall import fitted_of, setting_of_cell
+from toolkit.model.recall import fitted_of
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Question
@@ -51,11 +52,11 @@ def _pinned(group: GroupModel, fitted: Fitted, question: Question, share: float)
         return fitted, ["--verify-share says nothing here: the fitted runs hold no speculative cycle"]
     most, situation = group.settings[0], situation_of(group, question)
     cells = [cell for cell in group.cells if cell.num_steps == most.num_steps and cell.topk == most.topk]
-    at = setting_of_cell(cells[0]) if cells else setting_for(group, situation, most.num_steps)
+    at = setting_of(cells[0]) if cells else setting_for(group, situation, most.num_steps)
     if not len(fitted.vertices):
         _refuse_contradiction(fitted, at, share, bool(cells) and cells[0].host_bound)
         return fitted, ["--verify-share left aside: the fitted runs determine the split themselves"]
-    seen = [(setting_of_cell(cell), cell.cycle_us if cell.host_bound else None) for cell in group.cells]
+    seen = [(setting_of(cell), cell.cycle_us if cell.host_bound else None) for cell in group.cells]
     steps = {*situation.steps, question.current_steps or 0, most.num_steps} - {0}
     asked = [setting_for(group, situation, step) for step in sorted(steps)]
     made = pinned(fitted, seen, at, share, asked)

@@ -54,11 +54,6 @@ class _Tree:
         return [*said, *self.notes]
 
 
-def read_recordings(paths: Sequence[Path]) -> list[Recording]:
-    """Read everything under `paths` as recordings; see `read_all`, whose sentences this leaves away."""
-    return read_all(paths)[0]
-
-
 def read_all(paths: Sequence[Path]) -> tuple[list[Recording], tuple[str, ...]]:
     """Read everything under `paths` as recordings, one a run, in order of path.
 

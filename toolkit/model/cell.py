@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import log2
 
+from toolkit.model.terms import Setting
+from toolkit.schema.cost import FittedCell
 from toolkit.schema.inspection import AcceptanceReport, CollectiveReport
 
 DesignKey = tuple[int, int, int, int, int | None, bool]
 GroupKey = tuple[str | None, str | None, str | None, int | None]
 
 
-def context_bin(context_tokens: int | None) -> int | None:
+def near_context(context_tokens: int | None) -> int | None:
     """Return the bin of a context: those within a fifth are one."""
     return round(4 * log2(context_tokens)) if context_tokens else None
 
@@ -74,7 +76,7 @@ class Cell:
     @property
     def design_key(self) -> DesignKey:
         """Configurations that agree on it are replicates; contexts within a fifth are one context."""
-        context = context_bin(self.context_tokens)
+        context = near_context(self.context_tokens)
         width = (self.num_draft_tokens, self.topk)
         return (self.num_steps, *width, self.padded_batch_size, context, self.overlap)
 
@@ -82,3 +84,15 @@ class Cell:
     def setting_text(self) -> str:
         """The configuration in words, for warnings."""
         return f"{steps_text(self.num_steps)} at batch {self.batch_size}"
+
+
+def setting_of(cell: Cell | FittedCell) -> Setting:
+    """Return what the time of a cell depends on, of a fit or of a model file."""
+    return Setting(
+        num_steps=cell.num_steps,
+        num_draft_tokens=cell.num_draft_tokens,
+        topk=cell.topk,
+        batch_size=cell.padded_batch_size,
+        context_tokens=cell.context_tokens,
+        overlap=cell.overlap,
+    )

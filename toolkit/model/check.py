@@ -5,13 +5,12 @@ from __future__ import annotations
 from statistics import fmean
 
 from toolkit.errors import UndeterminedError
-from toolkit.model.cell import Cell
+from toolkit.model.cell import Cell, setting_of
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.fitted import Fitted
 from toolkit.model.grouping import group_for, group_text
 from toolkit.model.recall import fitted_of
-from toolkit.model.rows import setting_of
 from toolkit.schema.cost import CheckedCell, CheckReport, CostModel
 from toolkit.schema.inspection import Inspection
 from toolkit.units import ms_from_us

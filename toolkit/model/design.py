@@ -9,7 +9,7 @@ from math import log2, sqrt
 import numpy as np
 
 from toolkit.model.after_run import LASTING, unseen, what_it_tells
-from toolkit.model.cell import DesignKey, context_bin, steps_text
+from toolkit.model.cell import DesignKey, near_context, steps_text
 from toolkit.model.collective_costs import cycle_wire_us
 from toolkit.model.fit_cells import FitDetail
 from toolkit.model.fitted import Fitted
@@ -89,7 +89,7 @@ def run_where_missed(detail: FitDetail, misses: Sequence[Miss]) -> tuple[NextRun
 
 
 def _key(at: Setting, batch: int) -> DesignKey:
-    context = context_bin(at.context_tokens)
+    context = near_context(at.context_tokens)
     return (at.num_steps, at.num_draft_tokens, at.topk, batch, context, at.overlap)
 
 

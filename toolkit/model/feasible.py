@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from toolkit.model.cell import Cell
+from toolkit.model.cell import Cell, setting_of
 from toolkit.model.identify import null_space, row_space
-from toolkit.model.rows import Row, setting_of
+from toolkit.model.rows import Row
 from toolkit.model.solve import Design, Matrix
 from toolkit.model.terms import DRAFT_TERMS, PHASE_TERMS, Setting, Vector, cycle_vector, vector
 

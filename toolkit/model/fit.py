@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from toolkit import __version__
 from toolkit.errors import UndeterminedError
-from toolkit.model.cell import Cell, GroupKey
+from toolkit.model.cell import Cell, GroupKey, setting_of
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.design import next_runs, run_where_missed
@@ -19,7 +19,6 @@ from toolkit.model.grouping import group_text, grouped, joined_warning, screened
 from toolkit.model.holdout import holdout
 from toolkit.model.identify import identifiability
 from toolkit.model.pooled_acceptance import pooled_curve, rate_convention, speculative_settings
-from toolkit.model.rows import setting_of
 from toolkit.model.term_table import terms_of
 from toolkit.schema.cost import CostModel, FittedCell, GroupModel
 from toolkit.schema.inspection import Inspection

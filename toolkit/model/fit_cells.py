@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from toolkit.model.cell import Cell
+from toolkit.model.cell import Cell, setting_of
 from toolkit.model.collective_costs import collective_costs, costs_of_cell, cycle_wire_us
 from toolkit.model.columns import PER_REQUEST, columns_of
 from toolkit.model.feasible import vertices
@@ -16,7 +16,7 @@ from toolkit.model.host_bound import highest_floor_us, host_bound_flags
 from toolkit.model.identify import null_space
 from toolkit.model.residuals import with_residuals
 from toolkit.model.row_errors import RowErrors, between, row_errors
-from toolkit.model.rows import Family, Row, rows_of, setting_of
+from toolkit.model.rows import Family, Row, rows_of
 from toolkit.model.solve import Design, Matrix, design_of, refits, solve
 from toolkit.model.spread import RunSpreads, run_spreads
 from toolkit.schema.cost import CollectiveCost, Noise

@@ -9,11 +9,10 @@ from statistics import fmean, median
 
 import numpy as np
 
-from toolkit.model.cell import Cell, DesignKey
+from toolkit.model.cell import Cell, DesignKey, setting_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.fit_cells import FitDetail, fit_cells
 from toolkit.model.fitted import Fitted
-from toolkit.model.rows import setting_of
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import HoldOut
 

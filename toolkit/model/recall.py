@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from toolkit.model.cell import setting_of
 from toolkit.model.fitted import Fitted, support_of
 from toolkit.model.residuals import with_residuals
-from toolkit.model.terms import Setting
-from toolkit.schema.cost import FittedCell, GroupModel
+from toolkit.schema.cost import GroupModel
 
 
 def fitted_of(group: GroupModel, seed: int) -> Fitted:
@@ -26,17 +26,5 @@ def fitted_of(group: GroupModel, seed: int) -> Fitted:
         support=support_of(group.cells),
         seed=seed,
     )
-    measured = [(setting_of_cell(cell), cell.cycle_us, cell.wire_us) for cell in group.cells if cell.cycle_us]
+    measured = [(setting_of(cell), cell.cycle_us, cell.wire_us) for cell in group.cells if cell.cycle_us]
     return with_residuals(fitted, measured)
-
-
-def setting_of_cell(cell: FittedCell) -> Setting:
-    """Return what the time of a fitted cell depends on."""
-    return Setting(
-        num_steps=cell.num_steps,
-        num_draft_tokens=cell.num_draft_tokens,
-        topk=cell.topk,
-        batch_size=cell.padded_batch_size,
-        context_tokens=cell.context_tokens,
-        overlap=cell.overlap,
-    )

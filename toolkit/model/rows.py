@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from toolkit.model.cell import Cell, Timed
+from toolkit.model.cell import Cell, Timed, setting_of
 from toolkit.model.collective_costs import costs_of_cell, cycle_wire_us, phase_wire_us
 from toolkit.model.columns import both_measured, phase_kind
 from toolkit.model.terms import Setting, Vector, cycle_vector, phase_vector
@@ -36,18 +36,6 @@ class Row:
     se: float
     factors: Vector
     family: Family
-
-
-def setting_of(cell: Cell) -> Setting:
-    """Return what the time of a cell depends on."""
-    return Setting(
-        num_steps=cell.num_steps,
-        num_draft_tokens=cell.num_draft_tokens,
-        topk=cell.topk,
-        batch_size=cell.padded_batch_size,
-        context_tokens=cell.context_tokens,
-        overlap=cell.overlap,
-    )
 
 
 def rows_of(

@@ -9,7 +9,7 @@ from toolkit.analysis.statistics import spread
 from toolkit.schema.client import ClientResult
 from toolkit.schema.inspection import AcceptanceReport, Configuration, Throughput
 from toolkit.schema.run import RunInfo
-from toolkit.units import US_PER_S
+from toolkit.units import cycle_us_of
 
 
 def client_cells(client: ClientResult, info: RunInfo) -> dict[CellKey, Configuration]:
@@ -24,7 +24,7 @@ def client_cells(client: ClientResult, info: RunInfo) -> dict[CellKey, Configura
     length = acceptance.accept_length if acceptance else (1.0 if info.num_steps == 0 else None)
     rates = [repeat.output_tokens / repeat.seconds for repeat in repeats]
     cycle_us = (
-        spread([batch * length * US_PER_S / rate for rate in rates]) if batch and length and rates else None
+        spread([cycle_us_of(batch * length, rate) for rate in rates]) if batch and length and rates else None
     )
     seconds = sum(repeat.seconds for repeat in repeats)
     measured = sum(repeat.output_tokens for repeat in repeats) / seconds if seconds else None

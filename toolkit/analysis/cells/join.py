@@ -17,7 +17,7 @@ from toolkit.schema.inspection import (
     Spread,
     Throughput,
 )
-from toolkit.units import US_PER_S
+from toolkit.units import tokens_per_second
 
 T = TypeVar("T")
 
@@ -212,7 +212,7 @@ def _throughput(cell: Configuration) -> Throughput:
     length = cell.acceptance.accept_length if cell.acceptance else (1.0 if cell.num_steps == 0 else None)
     from_cycle = None
     if cell.cycle_us and cell.batch_size and length:
-        from_cycle = cell.batch_size * length * US_PER_S / cell.cycle_us.mean
+        from_cycle = tokens_per_second(cell.batch_size * length, cell.cycle_us.mean)
     return replace(cell.throughput_tok_s, from_cycle=from_cycle)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.schema.log import LogLine, Ranks
-from toolkit.units import US_PER_S
+from toolkit.units import cycle_us_of
 
 _DECODE_INTERVAL = 40  # SGLang's default cycles between two decode lines
 _OUTLIER = 2.0  # a window this many times longer per cycle than its peers held a pause or a prefill
@@ -82,7 +82,7 @@ def _window(line: LogLine, speculative: bool) -> LogWindow | None:
         accept_length=line.accept_length if speculative else None,
         accept_rate=line.accept_rate,
         tok_s=line.tok_s,
-        cycle_us=line.running_req * length * US_PER_S / line.tok_s if length else None,
+        cycle_us=cycle_us_of(line.running_req * length, line.tok_s) if length else None,
         context_tokens=context or None,
         accept_by_position=line.accept_by_position,
         request_cycles=_request_cycles(line),

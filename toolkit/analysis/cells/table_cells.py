@@ -14,7 +14,7 @@ from toolkit.schema.inspection import (
 )
 from toolkit.schema.log import LogLine
 from toolkit.schema.measurement import Measurement
-from toolkit.units import US_PER_S, us_from_ms
+from toolkit.units import cycle_us_of, tokens_per_second, us_from_ms
 
 _TOK_S_DIGITS = 0.011  # a table that repeats a log line may have rounded it to two digits
 
@@ -30,7 +30,7 @@ def _cell(row: Measurement) -> Configuration:
     acceptance = AcceptanceReport(accept_length=length) if length is not None and row.num_steps != 0 else None
     from_cycle = None
     if cycle_us and row.batch_size and (length or row.num_steps == 0):
-        from_cycle = row.batch_size * (length or 1.0) * US_PER_S / cycle_us
+        from_cycle = tokens_per_second(row.batch_size * (length or 1.0), cycle_us)
     return Configuration(
         batch_size=row.batch_size,
         padded_batch_size=None,
@@ -57,7 +57,7 @@ def row_cycle_us(row: Measurement) -> float | None:
         return us_from_ms(row.cycle_ms)
     length = 1.0 if row.num_steps == 0 else row.accept_length
     if row.tok_s and row.batch_size and length:
-        return row.batch_size * length * US_PER_S / row.tok_s
+        return cycle_us_of(row.batch_size * length, row.tok_s)
     return None
 
 

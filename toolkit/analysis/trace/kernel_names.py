@@ -177,11 +177,6 @@ def _group_size(name: str) -> int | None:
     return size if 2 <= size <= _WIDEST_GROUP else None
 
 
-def kinds_of(names: Sequence[str]) -> list[KernelKind]:
-    """Return the kind of each name, in order."""
-    return [kernel_kind(name) for name in names]
-
-
 def class_mask(names: Sequence[str], ids: NDArray[np.int32], *classes: KernelClass) -> NDArray[np.bool_]:
     """Return, for each id (an index into `names`), whether its kernel is of one of `classes`."""
     wanted = np.array([kernel_kind(name).kind in classes for name in names] or [False])

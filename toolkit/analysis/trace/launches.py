@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,8 +152,3 @@ def graph_launches_without_kernels(trace: RankTrace, launches: list[Launch]) -> 
     graph_names = [i for i, name in enumerate(trace.names) if name in _GRAPH_CALLS]
     made = set(trace.host_calls.correlation[np.isin(trace.host_calls.name, graph_names)].tolist())
     return len(made - {launch.correlation for launch in launches})
-
-
-def launch_counts(launches: list[Launch]) -> Counter[str]:
-    """Return how many launches were graphs and how many single kernels."""
-    return Counter("graph" if launch.graph else "eager" for launch in launches)
