@@ -40,8 +40,13 @@ def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
         )
     runs = tuple(inspect_recording(recording) for recording in recordings)
     return Inspection(
-        warnings=tuple(f"{run.run}: {note}" for run in runs for note in run.warnings), runs=runs
+        warnings=tuple(_of_run(run.run, note) for run in runs for note in run.warnings), runs=runs
     )
+
+
+def _of_run(run: str, note: str) -> str:
+    """Return a note under its run's name, which a run of one file already bears."""
+    return note if note.startswith(f"{run}: ") else f"{run}: {note}"
 
 
 def _is_without_kernels(recording: Recording) -> bool:

@@ -315,6 +315,8 @@ def test_a_damaged_trace_gives_what_was_read_and_a_warning(inspect: Inspect, tmp
     assert done.code == 0
     assert "the trace ends in the middle of an event" in done.err
     assert json.loads(done.out)["runs"][0]["num_steps"] == 3
+    (line,) = [line for line in inspect(path).err.splitlines() if "middle of an event" in line]
+    assert line.count(path.name) == 1, "a run of one file bears its file's name, which is said once"
 
 
 def test_ids_that_are_all_alike_are_warned_about(inspect: Inspect, tmp_path: Path) -> None:
