@@ -159,6 +159,8 @@ def test_several_groups_need_a_choice() -> None:
     model = fit_cost_model(two, draws=20)
     with pytest.raises(UndeterminedError, match=r"TP1.*TP2.*--tp-size"):
         near(model, accept_length=1.5, at_num_draft_tokens=4)
+    with pytest.raises(UsageError, match=r"0\.36 \(a percent\)\?"):
+        near(model, accept_rate=36)  # wrong whichever group is meant
 
 
 def test_a_rate_whose_convention_is_unknown_gives_both_readings() -> None:

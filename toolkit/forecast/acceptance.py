@@ -8,7 +8,6 @@ from math import isfinite
 from toolkit.analysis.accept_rate import (
     RateConvention,
     accept_length_from_rate,
-    check_rate,
     log_rate,
     readings,
 )
@@ -51,7 +50,6 @@ def acceptance_of(group: GroupModel, question: Question, situation: Situation) -
         place = _place(group, question, situation)
         return _from_length(group, question.accept_length, place)
     if question.accept_rate is not None:
-        check_rate(question.accept_rate)
         return _from_rate(group, question, _place(group, question, situation))
     return _own(group)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, replace
 
+from toolkit.analysis.accept_rate import check_rate
 from toolkit.errors import UndeterminedError, UsageError
 from toolkit.forecast.acceptance import acceptance_of
 from toolkit.forecast.candidates import Drawn, Forecaster, with_p_best
@@ -46,8 +47,13 @@ def predict(model: CostModel, question: Question) -> Forecast:
     UndeterminedError when nothing that was asked for is determined (see `Question.anyway`), when several
     groups fit, or when no acceptance is known; UsageError for values that cannot be.
     """
-    if question.scenarios is not None:
-        return _scenarios(model, question)
+    if question.accept_rate is not None:
+        check_rate(question.accept_rate)  # no group could make sense of it, so none is asked for first
+    return _ranked(model, question) if question.scenarios is None else _scenarios(model, question)
+
+
+def _ranked(model: CostModel, question: Question) -> Forecast:
+    """Return every step count of one server, ranked, and what to do."""
     group = chosen_group(
         model,
         engine=question.engine,
