@@ -44,7 +44,7 @@ class Replayed(Stamped):
 def events(*times: float | None, forwards: int = 0, kind: type[Stamped] = Stamped) -> EventSet:
     made = EventSet(None)
     made.first, *inner, made.last = (kind(time) for time in times)
-    made.forwards = [(inner[2 * i], inner[2 * i + 1]) for i in range(forwards)]
+    made.pairs = [(inner[2 * i], inner[2 * i + 1]) for i in range(forwards)]
     return made
 
 

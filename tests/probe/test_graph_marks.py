@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from toolkit_probe.driver import Driver, DriverError, loaded_driver
+from toolkit_probe.event_set import FORWARDS
 from toolkit_probe.graph_marks import Marks
 
 from tests.probe.fake_driver import EDGE, PROGRAMMATIC, FakeCuda, Graph
@@ -42,10 +43,13 @@ class Capture:
         return self.marks._mark()
 
     def copy(self) -> tuple[Graph, Any, list[int]]:
-        """Return the copy with its events, and the copy's nodes that stand for the engine's."""
+        """Return a view with an event at every place, and its nodes that stand for the engine's."""
+        self.marks._pairs[FORWARDS] = [(place, place) for place in range(len(self.marks._places))]
         sketch = self.marks.copied()
-        events = sketch.events()
-        copy = self.cuda.graphs[sketch.graph]
+        base = self.cuda.graphs[sketch.graph]
+        at, events = sketch.view(FORWARDS)
+        copy = self.cuda.graphs[at]
+        copy.twins = {node: copy.twins[base.twins[node]] for node in self.graph.nodes}
         return copy, events, [copy.twins[node] for node in self.graph.nodes]
 
 

@@ -37,13 +37,13 @@ class Rig:
         kind.capture_end = self.watch.wrap_end(kind.capture_end)
         patch.setattr(trial.time, "sleep", lambda seconds: self.gpu.run())
 
-    def graph(self, draws: int = 0) -> Any:
-        """Capture a draft graph: 20 us, a forward of 250 us, 30 us."""
+    def graph(self, draws: int = 0, forwards: bool = True) -> Any:
+        """Capture a graph: 20 us, 250 us that are a draft forward or not, 30 us."""
         graph = self.torch.cuda.CUDAGraph()
         graph.draws = draws
         with self.torch.cuda.graph(graph):
             self.gpu.kernel(20)
-            marks = self.watch.recorder.marks
+            marks = self.watch.recorder.marks if forwards else None
             if marks is not None:
                 marks.begin()
             self.gpu.kernel(250)
@@ -52,9 +52,9 @@ class Rig:
             self.gpu.kernel(30)
         return graph
 
-    def cycle(self, graph: Any, sampled: bool = True, times: int = 1) -> Cycle:
+    def cycle(self, graph: Any, sampled: bool = True, times: int = 1, turn: int = 0) -> Cycle:
         """Replay it in the draft stage of a cycle and let the GPU work."""
-        cycle = Cycle(0, None, sampled)
+        cycle = Cycle(0, None, sampled, turn)
         cycle.open_stage, self.watch.recorder.cycle = "draft", cycle
         for _ in range(times):
             graph.replay()
@@ -102,9 +102,10 @@ def test_the_engines_graph_holds_no_node_of_ours(rig: Rig) -> None:
 
 def test_asleep_nothing_takes_memory_on_the_device(rig: Rig) -> None:
     graph = rig.graph()
+    launches = rig.runtime.launches  # the trial's
     graph.replay()
     rig.watch.work()
-    assert not rig.cuda.executables and rig.runtime.launches == 1, "the trial's launch was the only one"
+    assert not rig.cuda.executables and rig.runtime.launches == launches
 
 
 def test_a_sampled_cycle_runs_the_copy_and_the_others_run_the_engines_graph(rig: Rig) -> None:
@@ -116,16 +117,42 @@ def test_a_sampled_cycle_runs_the_copy_and_the_others_run_the_engines_graph(rig:
     assert (rig.gpu.replays - torchs, rig.runtime.launches - ours) == (0, 1)
     assert cycle.graph == {"draft": True} and not cycle.owed
     reading = read_sets(sets(cycle))
-    assert isinstance(reading, Reading)
-    assert reading.graph_us == pytest.approx(300) and reading.steps_us == pytest.approx((250,))
+    assert isinstance(reading, Reading) and reading.whole and reading.graph_us == pytest.approx(300)
     rig.cycle(graph, sampled=False)
     graph.replay()
     assert (rig.gpu.replays - torchs, rig.runtime.launches - ours) == (2, 1)
 
 
+def test_sampled_cycles_look_in_turn_at_the_whole_at_forwards_and_at_collectives(rig: Rig) -> None:
+    graph = rig.torch.cuda.CUDAGraph()
+    with rig.torch.cuda.graph(graph):
+        marks = rig.watch.recorder.marks
+        for us in (240, 260):
+            marks.begin()
+            rig.gpu.kernel(us)
+            for _ in range(2):  # a collective that calls another is one
+                marks.begin_collective()
+            rig.gpu.kernel(7)
+            for _ in range(2):
+                marks.end_collective()
+            marks.begin_collective()  # a group of one puts nothing into the graph
+            marks.end_collective()
+            marks.end()
+    rig.ready(graph)
+    whole, forwards, collectives = (read_sets(sets(rig.cycle(graph, turn=turn))) for turn in range(3))
+    assert isinstance(whole, Reading) and whole.whole and not whole.steps_us and not whole.collectives_us
+    assert whole.graph_us == pytest.approx(514)
+    assert isinstance(forwards, Reading) and not forwards.whole
+    assert forwards.steps_us == pytest.approx((247, 267)) and not forwards.collectives_us
+    assert isinstance(collectives, Reading) and not collectives.whole
+    assert collectives.collectives_us == pytest.approx((7, 7)) and not collectives.steps_us
+
+
 def test_the_first_sampled_cycle_runs_the_engines_graph_and_the_next_one_is_sampled_instead(rig: Rig) -> None:
-    cycle = rig.cycle(rig.graph())
-    assert cycle.owed and not readable(sets(cycle)) and rig.runtime.launches == 1
+    graph = rig.graph()
+    launches = rig.runtime.launches
+    cycle = rig.cycle(graph)
+    assert cycle.owed and not readable(sets(cycle)) and rig.runtime.launches == launches
 
 
 def test_events_are_not_recorded_again_before_they_are_read(rig: Rig) -> None:
@@ -187,8 +214,9 @@ def test_a_kind_of_node_that_is_not_known_to_copy_leaves_the_graph_as_it_is(
 
 
 CAPTURE = ("cuStreamGetCaptureInfo_v3", "cuGraphGetRootNodes", "cuGraphClone", "cuGraphNodeFindInClone")
-CAPTURE += ("cuGraphGetNodes", "cuGraphNodeGetType", "cuGraphNodeGetDependentNodes_v2", "cuEventCreate")
-CAPTURE += ("cuGraphAddEventRecordNode", "cuGraphAddDependencies_v2", "cuGraphRemoveDependencies_v2")
+CAPTURE += ("cuGraphGetNodes", "cuGraphNodeGetType", "cuGraphNodeGetDependentNodes_v2")
+VIEW = ("cuEventCreate", "cuGraphAddEventRecordNode", "cuGraphAddDependencies_v2")
+VIEW += ("cuGraphRemoveDependencies_v2", "cuGraphInstantiateWithFlags")
 
 
 @pytest.mark.parametrize("name", CAPTURE)
@@ -213,7 +241,7 @@ def test_a_call_that_fails_for_one_graph_leaves_that_graph_as_it_is(rig: Rig, na
     assert rig.watch.graphs == 2, "the next graph is tried again"
 
 
-NEVER = [*CAPTURE, "cuGraphInstantiateWithFlags", "cuGraphLaunch"]
+NEVER = [*CAPTURE, *VIEW, "cuGraphLaunch"]
 
 
 @pytest.mark.parametrize("name", NEVER)
@@ -259,16 +287,30 @@ def test_the_graph_of_a_capture_that_has_just_begun_has_no_nodes_to_list(rig: Ri
     assert driver.roots(empty.at) == [] and driver.kinds(empty.at) == set()
 
 
-def test_a_copy_that_cannot_be_made_executable_is_never_launched(rig: Rig) -> None:
+def test_a_view_that_cannot_be_made_leaves_the_others(rig: Rig) -> None:
     graph = rig.graph()
-    rig.cuda.fail = {"cuGraphInstantiateWithFlags": 2}
+    rig.cuda.fail = {"cuGraphRemoveDependencies_v2": 2}  # the whole needs none to be moved
+    rig.ready(graph)
+    assert len(rig.cuda.executables) == 1 and not rig.copies()
+    assert rig.watch.status() == "ok, 1 graphs without events: inside: cuGraphRemoveDependencies_v2 gave 2"
+    for turn in range(2):
+        cycle = rig.cycle(graph, turn=turn)
+        reading = read_sets(sets(cycle))
+        assert isinstance(reading, Reading) and reading.whole
+        cycle.settled = True
+
+
+@pytest.mark.parametrize("name", [name for name in VIEW if name != "cuGraphRemoveDependencies_v2"])
+def test_a_copy_that_cannot_be_made_executable_is_never_launched(rig: Rig, name: str) -> None:
+    graph = rig.graph()
+    rig.cuda.fail = {name: 2}
     rig.ready(graph)
     rig.cuda.fail = {}
     before = rig.gpu.replays
     cycle = rig.cycle(graph)
     assert rig.gpu.replays == before + 1 and sets(cycle) == [None] and not cycle.owed
-    assert rig.watch.status() == "ok, 1 graphs without events: cuGraphInstantiateWithFlags gave 2"
-    assert not rig.copies()
+    assert rig.watch.status() == f"ok, 1 graphs without events: {name} gave 2"
+    assert not rig.copies() and not rig.cuda.executables
 
 
 def test_a_launch_that_fails_is_made_up_for_by_torch_and_leaves_no_error_behind(rig: Rig) -> None:
@@ -335,7 +377,7 @@ def test_nothing_is_given_back_or_made_while_a_graph_is_captured(rig: Rig) -> No
     assert len(rig.cuda.said) == said
     rig.watch.capturing = 0
     rig.watch.work()
-    assert len(rig.cuda.executables) == 1
+    assert len(rig.cuda.executables) == 2, "of the whole and of the forward"
 
 
 def test_two_boundaries_at_one_place_are_one_event(rig: Rig) -> None:
@@ -346,11 +388,11 @@ def test_two_boundaries_at_one_place_are_one_event(rig: Rig) -> None:
             marks.begin()
             rig.gpu.kernel(us)
             marks.end()
-    made = sum(name == "cuGraphAddEventRecordNode" for name in rig.cuda.said)
-    reading = read_sets(sets(rig.cycle(rig.ready(graph))))
+    said = len(rig.cuda.said)
+    reading = read_sets(sets(rig.cycle(rig.ready(graph), turn=1)))
     assert isinstance(reading, Reading) and reading.steps_us == pytest.approx((240, 260))
-    trials = 3  # the trial's graph: first, around its second node, which is also its last
-    assert made - trials == 3
+    made = sum(name == "cuGraphAddEventRecordNode" for name in rig.cuda.said[said:])
+    assert made == 2 + 3, "of the whole: first and last; of the forwards: one between them too"
 
 
 def test_torch_without_external_events_and_no_driver_leaves_graphs_unchanged(

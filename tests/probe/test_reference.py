@@ -72,4 +72,10 @@ def test_both_ranks_record_the_cycles_that_the_server_counts(
     for cycle in ranks[0]:
         assert set(cycle.stage_us or ()) == {"draft", "verify", "sample", "draft_extend"}
         assert (cycle.num_steps, cycle.num_draft_tokens) == (3, 4)
-    assert all(len(cycle.draft_steps_us or ()) == 2 for cycle in ranks[0][::5])
+    assert [len(cycle.draft_steps_us or ()) for cycle in ranks[0][::5]][:4] == [2, 0, 2, 0]
+    for turn, cycle in enumerate(ranks[1][::5]):
+        found = cycle.collectives_us or {}
+        # four layers with two all-reduces each, one of the embedding, the logits' all-gather
+        assert [len(found.get("verify", ())), bool(found.get("draft"))] == (
+            [10, True] if turn % 2 else [0, False]
+        )

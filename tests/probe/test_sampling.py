@@ -28,7 +28,7 @@ def run_ahead(rig: Rig, folder: Path, cycles: int, every: int, spare_us: float) 
     """Run cycles of one graph of 300 us; the writer looks only while the next cycle's graph is in flight."""
     recorder, taken = rig.watch.recorder, recording(every)
     writer = Writer(taken, SpansFile(str(folder), 0), rig.watch)
-    graph = rig.graph()
+    graph = rig.graph(forwards=False)
     recorder.start(taken)
     for _ in range(cycles):
         assert recorder.begin_cycle() is not None

@@ -36,21 +36,29 @@ def test_a_cycle_is_verify_sample_and_draft_with_each_draft_forward(
 ) -> None:
     status, spans = profiled(tmp_path, *words)
     assert (status["engine"], status["engine_version"], status["tp_rank"]) == ("vllm", "0.22.0", 1)
-    assert set(status["hooks"]) == {"cycle", "verify", "sample", "draft", "acceptance"}
+    assert set(status["hooks"]) == {"cycle", "verify", "sample", "draft", "acceptance", "collective"}
     assert set(status["hooks"].values()) == {"ok"}
     assert status["args"]["num_steps"] == 3 and status["args"]["draft_tp"] == 2
-    assert spans.tp_rank == 1 and [cycle.cycle for cycle in spans.cycles] == [1, 2, 3], "a prefill came first"
+    assert spans.tp_rank == 1 and [cycle.cycle for cycle in spans.cycles] == [1, 2, 3, 4], (
+        "a prefill came first"
+    )
     for cycle in spans.cycles:
         assert cycle.stage_us == pytest.approx({"verify": 5000, "sample": 60, "draft": 690}, abs=0.01)
-        assert cycle.draft_steps_us == pytest.approx((200, 200, 200), abs=0.01)
         assert (cycle.batch_size, cycle.padded_batch_size, cycle.context_tokens) == (2, 4, 150)
         assert (cycle.num_steps, cycle.num_draft_tokens, cycle.correct_drafts) == (3, 4, (0, 1))
         assert cycle.graph == {"verify": True, "sample": False, "draft": False}
+    forwards = [cycle.draft_steps_us for cycle in spans.cycles]
+    assert forwards[::2] == [pytest.approx((200, 200, 200), abs=0.01)] * 2 and forwards[1::2] == [None] * 2
+    collectives = [cycle.collectives_us for cycle in spans.cycles]
+    assert collectives[1::2] == [{"draft": pytest.approx((7, 7, 7), abs=0.01)}] * 2, (
+        "every other sampled cycle"
+    )
+    assert collectives[::2] == [None] * 2
 
 
 def test_plain_decoding_is_a_decode_and_a_sample(tmp_path: Path) -> None:
     status, spans = profiled(tmp_path, "plain")
-    assert set(status["hooks"]) == {"cycle", "verify", "sample"}
+    assert set(status["hooks"]) == {"cycle", "verify", "sample", "collective"}
     for cycle in spans.cycles:
         assert cycle.stage_us == pytest.approx({"decode": 5000, "sample": 60}, abs=0.01)
         assert (cycle.num_steps, cycle.num_draft_tokens, cycle.correct_drafts) == (0, 1, None)

@@ -19,7 +19,9 @@ class Description:
     num_reqs, num_tokens = 4, 16
 class GPUModelRunner:
     num_spec_tokens, asynchronous = 3, True
-    def __init__(self): self.drafter = __import__("vllm.v1.spec_decode.llm_base_proposer", fromlist=["x"])
+    def __init__(self):
+        self.drafter = __import__("vllm.v1.spec_decode.llm_base_proposer", fromlist=["x"])
+        self.group = __import__("vllm.distributed.parallel_state", fromlist=["x"]).GroupCoordinator()
     def execute_model(self, scheduler_output, intermediate_tensors=None):
         self.requests = scheduler_output.num_scheduled_tokens
         self._determine_batch_execution_and_padding()
@@ -34,7 +36,9 @@ class GPUModelRunner:
     def propose_draft_token_ids(self):
         for _ in range(self.num_spec_tokens):
             torch.gpu.kernel(30.0)
-            with self.drafter.set_forward_context(None): torch.gpu.kernel(200.0)
+            with self.drafter.set_forward_context(None):
+                torch.gpu.kernel(193.0)
+                self.group._all_reduce_out_place(0)
 """
 
 _PROPOSER = "from vllm.forward_context import set_forward_context\n"
@@ -44,6 +48,14 @@ from contextlib import contextmanager
 @contextmanager
 def set_forward_context(*args, **kwargs): yield
 def is_forward_context_available(): return False
+"""
+
+_GROUPS = """
+class GroupCoordinator:
+    def _all_reduce_out_place(self, input_):
+        import torch
+        torch.gpu.kernel(7.0)
+    def _all_gather_out_place(self, input_, dim): pass
 """
 
 _WORKER = """
@@ -93,7 +105,7 @@ def step(scheduled):
     result = runner.sample_tokens(None)
     if runner.asynchronous: assert result.get_output().sampled_token_ids[1] == [7, 7]
 step(Scheduled(0, new=["a"]))
-for _ in range(3): step(Scheduled(runner.num_spec_tokens))
+for _ in range(4): step(Scheduled(runner.num_spec_tokens))
 print(json.dumps({"status": status, "stopped": ask(do="stop")}))
 """
 
@@ -102,6 +114,7 @@ def write_vllm(folder: Path) -> Path:
     """Write the tree and its driver; return the driver."""
     files = {
         "vllm/forward_context.py": _CONTEXT,
+        "vllm/distributed/parallel_state.py": _GROUPS,
         "vllm/v1/worker/gpu_worker.py": _WORKER,
         "vllm/v1/worker/gpu_model_runner.py": _RUNNER,
         "vllm/v1/spec_decode/llm_base_proposer.py": _PROPOSER,

@@ -19,29 +19,42 @@ ENDED = "the recording ended before"
 TWICE = "one of its graphs ran twice"
 
 
+# What the events of a copy stand around: each costs the graph time, so a replay has one kind at most inside.
+OUTLINE = "outline"  # the graph as a whole
+FORWARDS = "forwards"  # each draft forward
+COLLECTIVES = "collectives"  # each collective
+
+
 class Reading(NamedTuple):
-    """Times of one replay in us: the graph from its first to its last node, and each draft forward."""
+    """Times of one replay in us: the graph from its first to its last node, and each pair inside.
+
+    `whole` says that `graph_us` has no cost of events inside in it, or that there was no way without.
+    """
 
     graph_us: float
-    steps_us: tuple[float, ...]
+    steps_us: tuple[float, ...] = ()
+    collectives_us: tuple[float, ...] = ()
+    whole: bool = True
 
 
 class EventSet:
-    """Events recorded while a graph was captured: its first and last node, and a pair a draft forward.
+    """Events in a graph: at its first and last node, and a pair around each draft forward or collective.
 
-    `cycle` is the one whose replay they hold. It is changed before the next replay is launched, so a reading
-    after which it is still the same is of that cycle.
+    `view` is None in the engine's own graph, which has one kind of events for good. `cycle` is the one whose
+    replay they hold. It is changed before the next replay is launched, so a reading after which it is still
+    the same is of that cycle.
     """
 
-    __slots__ = ("_make", "_open", "cycle", "first", "forwards", "last")
+    __slots__ = ("_make", "_open", "cycle", "first", "last", "pairs", "view")
 
-    def __init__(self, make: Any) -> None:
+    def __init__(self, make: Any, view: str | None = None) -> None:
         self._make = make
         self._open: Any = None
+        self.view = view
         self.cycle: Any = None
         self.first: Any = None
         self.last: Any = None
-        self.forwards: list[tuple[Any, Any]] = []
+        self.pairs: list[tuple[Any, Any]] = []
 
     def record_first(self) -> None:
         """Record the graph's first node; only while it is captured."""
@@ -57,11 +70,17 @@ class EventSet:
 
     def end(self) -> None:
         """Record the end of a draft forward."""
-        self.forwards.append((self._open, self._record()))
+        self.pairs.append((self._open, self._record()))
+
+    def begin_collective(self) -> None:
+        """Leave a collective alone: its events would cost the engine time in every replay."""
+
+    def end_collective(self) -> None:
+        """Leave it alone."""
 
     def chain(self) -> list[Any]:
         """Return all events in the order in which a replay passes them."""
-        inner = [event for pair in self.forwards for event in pair]
+        inner = [event for pair in self.pairs for event in pair]
         return [self.first, *inner, self.last]
 
     def _record(self) -> Any:
@@ -99,14 +118,24 @@ def read_sets(sets: Sequence[EventSet], times: int = 2) -> Reading | str:
             return CHANGED
     except Exception as error:
         return f"asking failed: {error}"[:120]
-    steps, at = [], 0
+    inner, at = [], 0
     for one in sets:
-        steps += [first[at + 1 + 2 * index] for index in range(len(one.forwards))]
-        at += 2 * len(one.forwards) + 2
-    total = sum(first)
-    if total <= 0 or any(step <= 0 for step in steps):
+        inner += [first[at + 1 + 2 * index] for index in range(len(one.pairs))]
+        at += 2 * len(one.pairs) + 2
+    return _reading(sum(first), tuple(inner), {one.view for one in sets})
+
+
+def _reading(total_us: float, inner_us: tuple[float, ...], views: set[str | None]) -> Reading | str:
+    """Return the reading; the insides of graphs with different kinds of events are left out."""
+    if total_us <= 0:
         return NO_TIME
-    return Reading(total, tuple(steps))
+    if views == {COLLECTIVES}:
+        return Reading(total_us, collectives_us=inner_us, whole=False)
+    if views <= {FORWARDS} or views <= {None}:
+        if any(step <= 0 for step in inner_us):
+            return NO_TIME
+        return Reading(total_us, steps_us=inner_us, whole=views == {None})
+    return Reading(total_us, whole=views == {OUTLINE})
 
 
 def fits_stage(reading: Reading, stage_us: float | None) -> bool:

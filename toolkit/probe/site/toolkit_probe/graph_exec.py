@@ -1,15 +1,15 @@
-"""The second executable of an engine's graph: the same nodes and the events. Sampled cycles launch it.
+"""Further executables of an engine's graph: the same nodes and events. Sampled cycles launch them in turn.
 
-The engine's own executable is as torch made it and runs in all other cycles. The copy is made executable by
-the writer's thread when a sampled cycle first asks for it, so a server that is never profiled pays for it
-neither time nor memory on the device.
+The engine's own executable is as torch made it and runs in all other cycles. The copies are made executable
+by the writer's thread when a sampled cycle first asks for one, so a server that is never profiled pays for
+them neither time nor memory on the device.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .driver import Driver
 from .event_set import EventSet
@@ -23,6 +23,13 @@ ELSEWHERE = "another device is current"
 _HELD_NS = 1_000_000_000  # how long a reading that is to come keeps the events from being recorded again
 
 
+class View(NamedTuple):
+    """An executable of a graph and the events in it."""
+
+    executable: int
+    events: EventSet
+
+
 class GraphCopy:
     """One graph's copy. `why` says why it is not launched any more; None while it is or will be.
 
@@ -34,15 +41,15 @@ class GraphCopy:
         self, driver: Driver, sketch: Sketch, torch: Any, flags: int, tell: Callable[[GraphCopy], None]
     ) -> None:
         self.why: str | None = None
-        self.executable = 0
-        self.graph = sketch.graph
+        self.views: list[View] = []
+        self.lacking: list[str] = []  # why a view was left out
+        self._sketch = sketch
         self._driver = driver
         self._flags = flags
         self._tell = tell  # the writer's thread, which builds it or notes why not
         self._torch = torch
         self._device = torch.cuda.current_device()
         self._asked = False
-        self.events: EventSet = sketch.events()
 
     def replay(self, cycle: Cycle, phase: str, plain: Callable[[], Any]) -> Any:
         """Run the graph once in a sampled cycle: the copy where it can be, else `plain`, the engine's own."""
@@ -50,7 +57,7 @@ class GraphCopy:
         if without is None:
             return None
         cycle.graphs.append((phase, without))
-        if self.why is None and not self.executable:
+        if self.why is None and not self.views:
             cycle.owed = True
             if not self._asked:
                 self._asked = True
@@ -58,47 +65,63 @@ class GraphCopy:
         return plain()
 
     def build(self) -> None:
-        """Make the copy executable, unless there is a `why`; in the writer's thread."""
-        if self.why is None and not self.executable:
+        """Make the views executable, unless there is a `why`; in the writer's thread.
+
+        A view that cannot be made is left out, and counts as `lacking`.
+        """
+        made: list[View] = []
+        for name in self._sketch.views if self.why is None and not self.views else ():
             try:
-                self.executable = self._driver.instantiate(self.graph, self._flags)
+                made.append(self._made(name))
             except Exception as error:
-                self.why = str(error)
-        self._free_graph()
+                self.lacking.append(str(error))
+        if self.lacking and not made:
+            self.why = self.lacking.pop()
+        self.views = made or self.views
+        self._sketch.drop()
 
     def drop(self) -> None:
         """Give the driver's objects back; while no graph is captured."""
         self.why = self.why or GONE
-        executable, self.executable = self.executable, 0
+        views, self.views = self.views, []
         try:
-            if executable:
-                self._driver.call("cuGraphExecDestroy", executable)
+            for view in views:
+                self._driver.call("cuGraphExecDestroy", view.executable)
         finally:
-            self._free_graph()
+            self._sketch.drop()
 
-    def launch(self) -> None:
+    def launch(self, view: View) -> None:
         """Put one run on the current stream."""
-        self._driver.launch(self.executable, self._torch.cuda.current_stream().cuda_stream)
+        self._driver.launch(view.executable, self._torch.cuda.current_stream().cuda_stream)
+
+    def _made(self, name: str) -> View:
+        graph, events = self._sketch.view(name)
+        try:
+            return View(self._driver.instantiate(graph, self._flags), events)
+        finally:
+            self._driver.call("cuGraphDestroy", graph)
 
     def _launched(self, cycle: Cycle, phase: str) -> str | None:
-        """Launch the copy; return why not."""
-        held = self.events.cycle
+        """Launch the view whose turn it is; return why not."""
         if self.why is not None:
             return self.why
-        if not self.executable:
+        views = self.views
+        if not views:
             return MAKING
+        view = views[cycle.turn % len(views)]
+        held = view.events.cycle
         if not self._free(held, cycle):
             return HELD
         try:
             if self._torch.cuda.current_device() != self._device:
                 return ELSEWHERE
-            self.events.cycle = cycle
-            self.launch()
+            view.events.cycle = cycle
+            self.launch(view)
         except Exception as error:
-            self.why, self.events.cycle = str(error), held
+            self.why, view.events.cycle = str(error), held
             self._tell(self)
             return self.why
-        cycle.graphs.append((phase, self.events))
+        cycle.graphs.append((phase, view.events))
         return None
 
     def _free(self, held: Cycle | None, cycle: Cycle) -> bool:
@@ -122,8 +145,3 @@ class GraphCopy:
         except Exception as error:
             self.why = f"the random generator's offset is unknown: {error}"
             return None
-
-    def _free_graph(self) -> None:
-        graph, self.graph = self.graph, 0
-        if graph:
-            self._driver.call("cuGraphDestroy", graph)

@@ -36,7 +36,7 @@ class NodeEvents:
             return
         phases = [phase for phase, events in cycle.graphs if events is self.events]
         for phase in dict.fromkeys(phases):
-            if phase not in cycle.readings and phase not in cycle.caught:
+            if phase not in cycle.read and phase not in cycle.caught:
                 cycle.caught[phase] = _last_look(cycle, phase) if may_ask else CAPTURED
         self.events.cycle = None
 

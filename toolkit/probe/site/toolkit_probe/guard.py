@@ -94,27 +94,51 @@ def marking_only(
         marks = recorder.marks
         if marks is None:
             return original(*args, **kwargs)
-        marked = _mark(marks, "begin", faults) if _asked(is_draft, args, faults) else False
+        role = "draft_forward"
+        marked = _asked(is_draft, args, faults, role) and _mark(marks, "begin", faults, role)
         result = original(*args, **kwargs)
         if marked:
-            _mark(marks, "end", faults)
+            _mark(marks, "end", faults, role)
         return result
 
     return call
 
 
-def _asked(is_draft: Callable[[Arguments], bool], args: Arguments, faults: Faults) -> bool:
+def collective_only(
+    original: Callable[..., Any], exchanges: Callable[[Arguments], bool], recorder: Recorder, faults: Faults
+) -> Callable[..., Any]:
+    """Return `original` that marks collectives, while marks are asked for."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        marks = recorder.marks
+        if marks is None:
+            return original(*args, **kwargs)
+        role = "collective"
+        marked = _asked(exchanges, args, faults, role)
+        if marked:
+            recorder.collectives = True
+            marked = _mark(marks, "begin_collective", faults, role)
+        result = original(*args, **kwargs)
+        if marked:
+            _mark(marks, "end_collective", faults, role)
+        return result
+
+    return call
+
+
+def _asked(applies: Callable[[Arguments], bool], args: Arguments, faults: Faults, role: str) -> bool:
     try:
-        return not faults.off("draft_forward") and is_draft(args)
+        return not faults.off(role) and applies(args)
     except Exception as error:
-        faults.note("draft_forward", error)
+        faults.note(role, error)
         return False
 
 
-def _mark(marks: Any, where: str, faults: Faults) -> bool:
+def _mark(marks: Any, where: str, faults: Faults, role: str) -> bool:
     try:
         getattr(marks, where)()
         return True
     except Exception as error:
-        faults.note("draft_forward", error)
+        faults.note(role, error)
         return False

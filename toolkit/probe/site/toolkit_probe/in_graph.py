@@ -2,8 +2,8 @@
 
 Ways, tried in this order on small graphs of our own before the engine's first one is touched:
 
-- copies: the engine's graph stays as it is. While it is captured, places are noted; a copy of it gets events
-  there and runs instead of it in sampled cycles (`graph_marks.py`, `graph_exec.py`). It is made before the
+- copies: the engine's graph stays as it is. While it is captured, places are noted; copies of it get events
+  there and run instead of it in sampled cycles (`graph_marks.py`, `graph_exec.py`). They are made before the
   capture ends.
 - copies of kept graphs: the same, made when the capture is over. For that, torch is asked to keep the graph
   beside the executable that it makes of it, which takes some of the host's memory and changes no replay.
@@ -57,6 +57,7 @@ class InGraph:
         self.unavailable: str | None = None
         self.always_on: str | None = None  # why the engine's own graphs hold the events
         self.off: str | None = None  # why graphs are not copied, where nothing else is allowed
+        self.event_us: float | None = None  # what an event adds to what it times
         self.keeps: str | None = None  # why torch has to keep graphs, for them to be copied
         self._kept: weakref.WeakSet[Any] = weakref.WeakSet()  # the graphs that torch keeps for us
         self._driver: Driver | None = None
@@ -164,6 +165,8 @@ class InGraph:
                 copy.build()
                 if copy.why and copy.why != GONE:
                     self._leave_out(copy.why)
+                elif copy.lacking:
+                    self._leave_out(f"inside: {copy.lacking[0]}")
         except Exception as error:
             complain("making or giving back a graph's copy", error)
 
@@ -219,6 +222,7 @@ class InGraph:
         if way.driver is not None:
             self._driver = way.driver
             self.keeps = way.why if way.kept else None
+            self.event_us = way.event_us
             return None
         if not self.add_nodes:
             self.off = way.why

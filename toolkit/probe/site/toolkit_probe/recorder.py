@@ -10,17 +10,18 @@ from .recording import Cycle, Recording
 class Recorder:
     """The open cycle and stage of the engine's thread.
 
-    `awake` is the flag that hooks test. `marks` is set while draft forwards are to be stamped: during the
-    capture of a graph, or in the draft stage of a sampled cycle that runs eagerly.
+    `awake` is the flag that hooks test. `marks` is set while draft forwards and collectives are to be
+    stamped: during the capture of a graph, or in a phase of a sampled cycle, for what runs eagerly there.
     """
 
-    __slots__ = ("awake", "cycle", "marks", "recording")
+    __slots__ = ("awake", "collectives", "cycle", "marks", "recording")
 
     def __init__(self) -> None:
         self.awake = False
         self.recording: Recording | None = None
         self.cycle: Cycle | None = None
         self.marks: Any = None
+        self.collectives = False  # whether one was ever seen while there were marks
 
     def start(self, recording: Recording) -> None:
         """Wake up."""
@@ -77,8 +78,8 @@ class Recorder:
         cycle.open_stage = phase
         cycle.graph.setdefault(phase, False)
         cycle.open_stamp = clock.stamp(cycle.place)
-        if cycle.sampled and phase == "draft":
-            self.marks = EagerMarks(clock, cycle)
+        if cycle.sampled:
+            self.marks = EagerMarks(clock, cycle, phase, self.collectives)
         return cycle
 
     def end_stage(self, cycle: Cycle) -> None:
@@ -104,17 +105,38 @@ class Recorder:
 
 
 class EagerMarks:
-    """Stamps around each draft forward of one eager draft stage."""
+    """Stamps around each draft forward of an eager draft stage, or, every other time, around collectives."""
 
-    def __init__(self, clock: Any, cycle: Cycle) -> None:
+    def __init__(self, clock: Any, cycle: Cycle, phase: str, collectives: bool) -> None:
         self._clock = clock
         self._cycle = cycle
+        self._phase = phase
+        self._collectives = collectives and cycle.turn % 2 == 1
         self._start: Any = None
+        self._collective: Any = None
+        self._depth = 0
 
     def begin(self) -> None:
         """Stamp the start of a forward."""
-        self._start = self._clock.stamp(self._cycle.place)
+        if self._phase == "draft" and not self._collectives:
+            self._start = self._clock.stamp(self._cycle.place)
 
     def end(self) -> None:
         """Stamp its end."""
-        self._cycle.marks.append((self._start, self._clock.stamp(self._cycle.place)))
+        start, self._start = self._start, None
+        if start is not None:
+            self._cycle.marks.append((start, self._clock.stamp(self._cycle.place)))
+
+    def begin_collective(self) -> None:
+        """Stamp the start of a collective; one may call another."""
+        if self._collectives and self._depth == 0:
+            self._collective = self._clock.stamp(self._cycle.place)
+        self._depth += 1
+
+    def end_collective(self) -> None:
+        """Stamp its end."""
+        self._depth -= 1
+        if self._depth == 0 and self._collective is not None:
+            start, self._collective = self._collective, None
+            end = self._clock.stamp(self._cycle.place)
+            self._cycle.collective_marks.append((self._phase, start, end))

@@ -26,6 +26,8 @@ class Cycle:
         "awaits",
         "batch_size",
         "caught",
+        "collective_marks",
+        "collectives",
         "context",
         "correct",
         "finished_ns",
@@ -40,6 +42,7 @@ class Cycle:
         "owed",
         "padded",
         "place",
+        "read",
         "readings",
         "refused",
         "sampled",
@@ -47,13 +50,15 @@ class Cycle:
         "stages",
         "steps",
         "t_ns",
+        "turn",
     )
 
-    def __init__(self, number: int, place: Any, sampled: bool) -> None:
+    def __init__(self, number: int, place: Any, sampled: bool, turn: int = 0) -> None:
         self.number = number
         self.t_ns = time.monotonic_ns()
         self.place = place  # the stream
         self.sampled = sampled
+        self.turn = turn  # how many were sampled before it: sampled cycles look at one kind of thing in turn
         self.batch_size: int | None = None
         self.padded: int | None = None
         self.context: int | None = None
@@ -67,9 +72,12 @@ class Cycle:
         self.owed = False  # a graph's copy was not ready yet: the next cycle is sampled instead
         self.settled = False  # its graphs are read or given up
         self.marks: list[tuple[Any, Any]] = []  # of a sampled eager cycle: stamps around each draft forward
+        self.collective_marks: list[tuple[str, Any, Any]] = []  # the same around collectives, with the phase
         self.awaits = False  # acceptance counts will come
         self.correct: list[int] | None = None
-        self.readings: dict[str, float] = {}
+        self.read: set[str] = set()  # phases whose graphs are read
+        self.readings: dict[str, float] = {}  # by phase: the whole graph
+        self.collectives: dict[str, list[float]] = {}  # by phase
         self.caught: dict[str, Any] = {}  # by phase: the engine's thread's own reading, or why there is none
         self.refused: dict[str, str] = {}  # by phase: why there is no reading
         self.steps: list[float] | None = None
@@ -98,6 +106,7 @@ class Recording:
         self._every = max(1, steps_every)
         self._steps = steps
         self._number = 0
+        self._turn = 0
         self._owed = False  # the last cycle was to be sampled, and was not
         self._owing = _OWING
 
@@ -130,8 +139,9 @@ class Recording:
         sampled = self._steps and (self.taken % self._every == 0 or self._owed)
         self._owed = False
         self.taken += 1
-        cycle = Cycle(number, self.clock.place(), sampled)
+        cycle = Cycle(number, self.clock.place(), sampled, self._turn)
         if sampled:
+            self._turn += 1
             self.sampling.append(cycle)
             self.wake.set()
         return cycle

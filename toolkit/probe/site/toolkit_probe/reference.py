@@ -32,6 +32,11 @@ def is_draft(args: Arguments) -> bool:
     return len(args) < 5 or args[4] is None
 
 
+def exchanges(args: Arguments) -> bool:
+    """Say whether a collective has ranks to speak with."""
+    return bool(args[1].size > 1)
+
+
 def graph_wanted() -> bool:
     """Say whether a graph gets events: each is one phase."""
     return True
@@ -94,6 +99,7 @@ def arguments_of(options: Any) -> dict[str, Any]:
 
 def roles_of(options: Any) -> Roles:
     """Return the roles that this server needs."""
+    shared = ("collective",) if options.tp > 1 else ()
     if options.num_steps:
-        return Roles(("cycle", "draft", "verify", "sample", "draft_extend"), {})
-    return Roles(("cycle", "decode", "sample"), {})
+        return Roles(("cycle", "draft", "verify", "sample", "draft_extend", *shared), {})
+    return Roles(("cycle", "decode", "sample", *shared), {})

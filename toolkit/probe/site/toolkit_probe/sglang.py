@@ -200,9 +200,10 @@ def arguments_of(server_args: Any) -> dict[str, Any]:
 def roles_of(server_args: Any) -> Roles:
     """Return the roles that this server needs, and why one of them cannot be hooked."""
     algorithm = getattr(server_args, "speculative_algorithm", None)
+    shared = ("collective",) if (count(getattr(server_args, "tp_size", None)) or 1) > 1 else ()
     if not algorithm:
-        return Roles(("plain_cycle", "decode"), {})
-    roles = ("cycle", "draft", "verify", "draft_extend", "acceptance")
+        return Roles(("plain_cycle", "decode", *shared), {})
+    roles = ("cycle", "draft", "verify", "draft_extend", "acceptance", *shared)
     if str(algorithm).upper() not in _SUPPORTED:
         return Roles(roles, {"cycle": f"failed: {algorithm} has a worker of its own, which is not supported"})
     if getattr(server_args, "enable_multi_layer_eagle", False):
@@ -217,6 +218,11 @@ def scheduler_process() -> bool:
 
     module = sys.modules.get("sglang.srt.managers.scheduler")
     return multiprocessing.parent_process() is not None and hasattr(module, "run_scheduler_process")
+
+
+def exchanges(args: Arguments) -> bool:
+    """Say whether a group's call is a collective: a group of one never comes to it."""
+    return True
 
 
 def graph_wanted() -> bool:

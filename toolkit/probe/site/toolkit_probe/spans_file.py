@@ -16,11 +16,12 @@ _HEADER_BYTES = 200  # padded with spaces, so that the drop count fits when it i
 class SpansFile:
     """The file of one recording. It is new: nothing is overwritten, and a link is not followed."""
 
-    def __init__(self, folder: str, tp_rank: int) -> None:
+    def __init__(self, folder: str, tp_rank: int, event_pair_us: float | None = None) -> None:
         if not os.path.isabs(folder):
             raise ValueError(f"{folder!r} is not an absolute path")
         self.path = os.path.join(folder, wire.spans_name(tp_rank))
         self._tp_rank = tp_rank
+        self._event_pair_us = None if event_pair_us is None else round(event_pair_us, 3)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
         # Unbuffered: what a forked child inherits must hold nothing that it could write a second time.
         self._file = os.fdopen(os.open(self.path, flags, 0o600), "wb", buffering=0)
@@ -51,6 +52,7 @@ class SpansFile:
             "tp_rank": self._tp_rank,
             "clock": wire.CLOCK,
             "dropped": dropped,
+            "event_pair_us": self._event_pair_us,
         }
         return json.dumps(header).ljust(_HEADER_BYTES - 1).encode() + b"\n"
 
@@ -70,5 +72,9 @@ def cycle_line(cycle: Cycle, stage_us: dict[str, float | None]) -> str:
         "graph_us": {phase: round(value, 3) for phase, value in cycle.readings.items()} or None,
         "draft_steps_us": None if cycle.steps is None else [round(value, 3) for value in cycle.steps],
         "correct_drafts": cycle.correct,
+        "collectives_us": {
+            phase: [round(value, 3) for value in values] for phase, values in cycle.collectives.items()
+        }
+        or None,
     }
     return json.dumps(row, separators=(",", ":"))

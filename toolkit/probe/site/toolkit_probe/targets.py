@@ -35,6 +35,8 @@ _RESULTS = _SRT + "managers.scheduler_components.batch_result_processor"
 _DRAFT_GRAPH = _SRT + "speculative.eagle_draft_cuda_graph_runner"
 _EXTEND_GRAPH = _SRT + "speculative.eagle_draft_extend_cuda_graph_runner"
 _OLD_GRAPH = _SRT + "model_executor.cuda_graph_runner"
+# What the engine's own operators call: its public methods are traced by torch.compile, these never are.
+_GROUP = "distributed.parallel_state"
 _FULL_GRAPH = _SRT + "model_executor.runner_backend.full_cuda_graph_backend"
 _BREAKABLE_GRAPH = _SRT + "model_executor.runner_backend.breakable_cuda_graph_backend"
 
@@ -58,6 +60,9 @@ SGLANG = (
     ),
     Target("acceptance", _RESULTS, "SchedulerBatchResultProcessor._resolve_spec_v2_tokens", since="0.5.11"),
     Target("draft_forward", _SRT + "model_executor.model_runner", "ModelRunner.forward"),
+    Target("collective", _SRT + _GROUP, "GroupCoordinator._all_reduce_out_place"),
+    Target("collective", _SRT + _GROUP, "GroupCoordinator._all_reduce_in_place"),
+    Target("collective", _SRT + _GROUP, "GroupCoordinator._all_gather_into_tensor"),
     Target("graph_scope", _OLD_GRAPH, "CudaGraphRunner.capture_one_batch_size", before="0.5.15"),
     Target("graph_scope", _DRAFT_GRAPH, "EAGLEDraftCudaGraphRunner.capture_one_batch_size", before="0.5.15"),
     Target(
@@ -89,6 +94,8 @@ VLLM = (
     Target("padding", _V1_RUNNER, "GPUModelRunner._determine_batch_execution_and_padding"),
     Target("acceptance", _V1_RUNNER, "AsyncGPUModelRunnerOutput.get_output"),
     Target("forward_context", _PROPOSER, "set_forward_context"),
+    Target("collective", "vllm." + _GROUP, "GroupCoordinator._all_reduce_out_place"),
+    Target("collective", "vllm." + _GROUP, "GroupCoordinator._all_gather_out_place"),
     Target("verify", _V2_RUNNER, "GPUModelRunner.execute_model"),
     Target("cycle", _V2_RUNNER, "GPUModelRunner.sample_tokens"),
     Target("sample", _V2_RUNNER, "GPUModelRunner.sample"),
@@ -106,6 +113,8 @@ REFERENCE = (
     Target("rank", "toolkit.reference.engine", "Engine.__init__"),
     Target("other", "toolkit.reference.engine", "Engine._prefill"),
     Target("draft_forward", "toolkit.reference.draft", "Draft.forward"),
+    Target("collective", "toolkit.reference.collectives", "all_reduce"),
+    Target("collective", "toolkit.reference.collectives", "all_gather"),
     Target("cycle", _CYCLE, "Cycle.run"),
     Target("draft", _CYCLE, "Cycle.draft"),
     Target("verify", _CYCLE, "Cycle.verify"),

@@ -5,6 +5,7 @@ They run while the engine is starting, and poll instead of waiting.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,10 +13,11 @@ from typing import Any, NamedTuple
 from .complaints import complain
 from .driver import Driver, DriverError
 from .event_set import in_order
-from .graph_exec import GraphCopy
+from .graph_exec import GraphCopy, View
 from .graph_marks import Marks, Sketch
 
 _TRIAL_S = 2.0  # how long one may take
+_TRIALS = 5  # runs of each view
 
 
 class Way(NamedTuple):
@@ -24,6 +26,7 @@ class Way(NamedTuple):
     driver: Driver | None
     kept: bool  # torch has to keep the engine's graphs: they are copied when their capture is over
     why: str | None
+    event_us: float | None = None  # what an event adds to the time of a graph
 
 
 def find_way(load: Callable[[Any], Driver], torch: Any) -> Way:
@@ -36,8 +39,8 @@ def find_way(load: Callable[[Any], Driver], torch: Any) -> Way:
     refused: list[str] = []
     for name, kept in (("a copy inside the capture", False), ("a copy of a kept graph", True)):
         try:
-            try_copies(driver, torch, kept)
-            return Way(driver, kept, "; ".join(refused) or None)
+            event_us = try_copies(driver, torch, kept)
+            return Way(driver, kept, "; ".join(refused) or None, event_us)
         except Exception as error:
             why = str(getattr(error, "detail", error)) or type(error).__name__
             refused.append(f"{name}: {why}")
@@ -45,8 +48,11 @@ def find_way(load: Callable[[Any], Driver], torch: Any) -> Way:
     return Way(None, False, "; ".join(refused))
 
 
-def try_copies(driver: Driver, torch: Any, kept: bool) -> None:
-    """Capture a graph of two nodes, copy it with events around the second, run both; raise what fails."""
+def try_copies(driver: Driver, torch: Any, kept: bool) -> float:
+    """Capture a graph of two nodes, copy it with events around the second, run both; raise what fails.
+
+    Returns the time in us that an event takes from one node to the next.
+    """
     nodes = [driver.event() for _ in range(2)]  # the work: event records, since they touch no memory
     graph = _kept_graph(torch) if kept else torch.cuda.CUDAGraph()
 
@@ -70,12 +76,20 @@ def try_copies(driver: Driver, torch: Any, kept: bool) -> None:
     try:
         graph.replay()
         copy.build()
-        if copy.why:
-            raise DriverError(copy.why)
-        copy.launch()
-        _wait(lambda: in_order([copy.events]))
+        refused = [copy.why] if copy.why else copy.lacking
+        if refused:
+            raise DriverError(refused[0])
+        return statistics.median(_event_us(copy, view) for view in copy.views * _TRIALS)
     finally:
         copy.drop()
+
+
+def _event_us(copy: GraphCopy, view: View) -> float:
+    """Run a view once; return the mean time from one of its events to the next one of all."""
+    copy.launch(view)
+    _wait(lambda: in_order([view.events]))
+    between = 4 if view.events.pairs else 3  # the work's two nodes, the last event and the pair's first
+    return float(view.events.first.elapsed_time(view.events.last)) * 1000 / between
 
 
 def try_nodes(torch: Any) -> str | None:

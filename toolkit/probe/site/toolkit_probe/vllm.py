@@ -225,6 +225,11 @@ def step_count(runner: Any) -> int:
     return 0
 
 
+def exchanges(args: Arguments) -> bool:
+    """Say whether a group's call is a collective: a group of one never comes to it."""
+    return True
+
+
 def graph_wanted() -> bool:
     """Say whether a capture is of a whole forward: a piecewise one has a graph a layer."""
     context = sys.modules.get("vllm.forward_context")
@@ -275,9 +280,12 @@ def arguments_of(config: Any) -> dict[str, Any]:
 def roles_of(config: Any) -> Roles:
     """Return the roles that this server needs, and why one of them cannot be hooked."""
     speculative = getattr(config, "speculative_config", None)
+    parallel = getattr(config, "parallel_config", None)
+    ranks = count(getattr(parallel, "tensor_parallel_size", None)) or 1
+    shared = ("collective",) if ranks > 1 else ()
     if speculative is None:
-        return Roles(("cycle", "verify", "sample"), {})
-    roles = ("cycle", "verify", "sample", "draft", "acceptance")
+        return Roles(("cycle", "verify", "sample", *shared), {})
+    roles = ("cycle", "verify", "sample", "draft", "acceptance", *shared)
     method = str(getattr(speculative, "method", ""))
     if not any(name in method for name in _DRAFT_MODELS):
         return Roles(roles, {"draft": f"failed: drafting by {method} is not hooked"})

@@ -146,14 +146,22 @@ class Writer(threading.Thread):
             found[phase] = None if span is None else round(span + (before or 0.0), 3)
             clock.free(start)
             clock.free(end)
-        if cycle.marks:
-            steps = [clock.span_us(start, end) for start, end in cycle.marks]
-            if cycle.steps is None and None not in steps:
-                cycle.steps = steps
-            for start, end in cycle.marks:
-                clock.free(start)
-                clock.free(end)
+        self._read_marks(cycle)
         return found
+
+    def _read_marks(self, cycle: Cycle) -> None:
+        """Read the stamps around eager draft forwards and collectives, and give them back."""
+        clock: Any = self._recording.clock
+        steps = [clock.span_us(start, end) for start, end in cycle.marks]
+        if steps and cycle.steps is None and None not in steps:
+            cycle.steps = steps
+        for phase, start, end in cycle.collective_marks:
+            span = clock.span_us(start, end)
+            if span is not None:
+                cycle.collectives.setdefault(phase, []).append(span)
+        for start, end in (*cycle.marks, *(pair for _, *pair in cycle.collective_marks)):
+            clock.free(start)
+            clock.free(end)
 
     def _read_graphs(self) -> None:
         """Try to read the graphs of each sampled cycle whose phases are passed."""
@@ -196,7 +204,7 @@ class Writer(threading.Thread):
         clock: Any = self._recording.clock
         left = False
         for phase, start, end in list(cycle.stages):
-            if phase in cycle.readings or phase in cycle.refused:
+            if phase in cycle.read or phase in cycle.refused:
                 continue
             sets = [events for name, events in list(cycle.graphs) if name == phase]
             if not sets:
@@ -217,9 +225,13 @@ class Writer(threading.Thread):
         if not fits_stage(reading, stage_us):
             cycle.refused[phase] = TOO_LONG
             return
-        cycle.readings[phase] = reading.graph_us
+        cycle.read.add(phase)
+        if reading.whole:
+            cycle.readings[phase] = reading.graph_us
         if phase == "draft" and reading.steps_us:
             cycle.steps = list(reading.steps_us)
+        if reading.collectives_us:
+            cycle.collectives[phase] = list(reading.collectives_us)
 
     def _close(self) -> None:
         self._recording.full = True
@@ -238,7 +250,7 @@ class Writer(threading.Thread):
 
 def _give_up(cycle: Cycle, last: dict[str, str]) -> None:
     """Say for each phase that ran a graph and is not read why; `last` is what was said when it was asked."""
-    for phase in {name for name, _ in list(cycle.graphs)} - cycle.readings.keys():
+    for phase in {name for name, _ in list(cycle.graphs)} - cycle.read:
         cycle.refused.setdefault(phase, last.get(phase, ENDED))
 
 
