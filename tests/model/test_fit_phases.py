@@ -14,8 +14,9 @@ from tests.model.made_runs import (
     run_on_two_gpus,
     spread,
     sweep,
+    timed,
 )
-from toolkit.schema.inspection import Inspection, PhaseTime, RankReport
+from toolkit.schema.inspection import CollectiveReport, Inspection, PhaseTime, RankReport, RunReport
 
 
 def test_a_cycle_traced_with_stacks_never_enters() -> None:
@@ -68,6 +69,52 @@ def test_allreduce_is_measured_and_taken_out_of_the_phases() -> None:
     counts = {cost.phase: cost.per_forward for cost in model.groups[0].collectives}
     assert counts == {"verify": 65, "draft": 3, "decode": 65}
     assert cycle(model, 3).value == pytest.approx(6000, rel=1e-3)
+
+
+def two_gpus(name: str, *collectives: CollectiveReport, wire_us: float = 10.0) -> RunReport:
+    """A run of 3 steps at TP 2, of which 3350 us and 65 collectives of `wire_us` are verify."""
+    phases = ranks(verify=3350.0 + 65 * wire_us, draft=500.0, draft_extend=250.0)
+    made = configuration(3, 5350.0 + 65 * wire_us, ranks=phases, collectives=collectives)
+    return run(name, made, tp_size=2)
+
+
+def test_allreduce_is_that_of_spans_where_no_trace_tells_and_says_so() -> None:
+    model = fit(inspection(two_gpus("a", timed("verify", 65, 10.0), timed("draft", 6, 8.0))))
+    found = term(model, "allreduce_us")
+    assert found.value == pytest.approx((65 * 10 + 3 * 8) / 68)
+    assert found.source.startswith("wire time in spans, all-gathers among them: 3 per draft forward, 65 per")
+    costs = {(cost.phase, cost.source): cost.per_forward for cost in model.groups[0].collectives}
+    assert costs == {("verify", "spans"): 65, ("draft", "spans"): 3, ("decode", "spans"): 65}
+    assert cycle(model, 3).value == pytest.approx(6000, rel=1e-3)
+
+
+def test_a_phase_that_a_trace_has_is_not_counted_again_from_spans() -> None:
+    model = fit(
+        inspection(
+            two_gpus("traced", allreduce("verify", 65, 10.0)),
+            two_gpus("timed", timed("verify", 66, 12.0), timed("draft", 6, 8.0)),
+        )
+    )
+    sources = {cost.phase: cost.source for cost in model.groups[0].collectives}
+    assert sources == {"verify": "trace", "draft": "spans", "decode": "trace"}
+    found = term(model, "allreduce_us")
+    assert (found.value, found.source) == (10.0, "wire time in traces: 65 per verify")
+
+
+def test_collectives_that_spans_timed_are_taken_out_of_their_own_run() -> None:
+    model = fit(
+        inspection(
+            *(two_gpus(f"fast{at}", timed("verify", 65, 2.0), wire_us=2.0) for at in range(2)),
+            two_gpus("slow", timed("verify", 65, 10.0), wire_us=10.0),
+        )
+    )
+    wires = [cell.wire_us for cell in model.groups[0].cells]
+    assert wires == pytest.approx([130, 130, 650])
+
+
+def test_spans_of_one_rank_give_no_allreduce() -> None:
+    found = term(fit(inspection(two_gpus("one", timed("verify", 65, None)))), "allreduce_us")
+    assert (found.value, found.identified) == (None, False)
 
 
 def test_stage_times_are_marked_and_never_mixed_with_graph_times() -> None:

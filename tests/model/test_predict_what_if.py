@@ -14,6 +14,7 @@ from tests.model.made_runs import (
     run,
     run_on_two_gpus,
     sweep,
+    timed,
 )
 from toolkit.errors import BadInputError
 from toolkit.model.fit import fit_cost_model
@@ -64,6 +65,16 @@ def test_faster_collectives_shorten_plain_and_speculative_cycles() -> None:
     assert at(free, 0).cycle_ms.value == pytest.approx(3.0 - 0.65, rel=1e-3)
     assert at(ten, 3).cycle_ms.value == pytest.approx(6.0 + 0.71, rel=1e-3)
     assert plain.draft_tp.break_even_allreduce_us == pytest.approx((440 + 250) / 6, rel=1e-2)
+
+
+def test_collectives_that_spans_timed_are_changed_with_a_note() -> None:
+    phases = ranks(verify=4000.0, draft=500.0, draft_extend=250.0)
+    of_spans = configuration(3, 6000.0, ranks=phases, collectives=(timed("verify", 65, 10.0),))
+    made = run("spans", of_spans, tp_size=2)
+    model = fit_cost_model(inspection(made, run("p", configuration(0, 3000.0), tp_size=2)), draws=50)
+    free = near(model, accept_length=2.0, allreduce_scale=0.0)
+    assert at(free, 3).cycle_ms.value == pytest.approx(6.0 - 0.65, rel=1e-3)
+    assert any("do not tell all-gathers from them" in text for text in free.warnings)
 
 
 def test_another_draft_tp_is_a_range_that_no_flag_reaches() -> None:

@@ -11,11 +11,13 @@ from toolkit.analysis.cells.log_cells import log_cells, log_draft_tokens
 from toolkit.analysis.cells.span_cells import span_cells
 from toolkit.analysis.cells.table_cells import repeats_a_line, table_cells
 from toolkit.analysis.cells.trace_cells import trace_cells
+from toolkit.analysis.collective_health import collectives_agree, timed_ranks
 from toolkit.analysis.health import health_checks
 from toolkit.analysis.trace.annotations import engine_of
 from toolkit.analysis.trace.collectives import observed_draft_tp
 from toolkit.analysis.trace.trace_view import TraceView, trace_view
 from toolkit.schema.inspection import Configuration, HealthCheck, RunReport
+from toolkit.schema.measurement import Measurement
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo
 
@@ -26,27 +28,24 @@ def inspect_recording(recording: Recording) -> RunReport:
     view = trace_view(recording.traces)
     usable = view if view and not view.irregular else None
     with_stack = info.with_stack
+    timed, left_out = span_cells(recording.spans, info)
+    traced = trace_cells(usable, info) if usable else {}
     cells = join_cells(
         [
-            span_cells(recording.spans, info) if recording.spans else {},
+            timed,
             log_cells(recording.log, info) if recording.log else {},
-            trace_cells(usable, info) if usable else {},
+            traced,
             client_cells(recording.client, info) if recording.client else {},
         ]
     )
-    rows = [
-        row
-        for row in recording.measurements
-        if not (recording.log and repeats_a_line(row, recording.log.lines))
-    ]
-    repeated = len(recording.measurements) - len(rows)
-    if repeated:
-        alike = "1 row of the table repeats a line of the log and is"
-        if repeated > 1:
-            alike = f"{repeated} rows of the table repeat lines of the log and are"
-        notes.append(f"{alike} counted once")
+    rows, repeated = _rows(recording)
     cells += table_cells(rows)
-    health = health_checks(recording, view, cells)
+    checked = (
+        timed_ranks(recording.spans, cells, info.tp_size),
+        collectives_agree(timed, traced, bool(with_stack)),
+    )
+    health = (*health_checks(recording, view, cells), *(check for check in checked if check))
+    notes += [*repeated, *left_out]
     draft_tp, draft_tp_source = _draft_tp(cells, info)
     return RunReport(
         run=recording.name,
@@ -68,6 +67,22 @@ def inspect_recording(recording: Recording) -> RunReport:
         health=health,
         warnings=(*recording.warnings, *notes, *_warnings(recording, view, health, info, cells)),
     )
+
+
+def _rows(recording: Recording) -> tuple[list[Measurement], list[str]]:
+    """Return the rows of the table that no line of the log says too, and a note on the others."""
+    rows = [
+        row
+        for row in recording.measurements
+        if not (recording.log and repeats_a_line(row, recording.log.lines))
+    ]
+    repeated = len(recording.measurements) - len(rows)
+    if not repeated:
+        return rows, []
+    alike = "1 row of the table repeats a line of the log and is"
+    if repeated > 1:
+        alike = f"{repeated} rows of the table repeat lines of the log and are"
+    return rows, [f"{alike} counted once"]
 
 
 def _completed(recording: Recording) -> tuple[RunInfo, list[str]]:

@@ -32,7 +32,11 @@ def forecaster_for(
         if not any(is_allreduce(cost) for cost in costs):
             raise UndeterminedError(
                 "the fitted runs hold no all-reduce matched over ranks, so its time cannot be changed: "
-                "add a kernel trace of every rank"
+                "add a kernel trace of every rank, or spans in which every rank timed its collectives"
+            )
+        if any(cost.source == "spans" for cost in costs):
+            notes.append(
+                "all-reduces were timed in spans, which do not tell all-gathers from them: both are changed"
             )
         costs = scaled(costs, question.allreduce_us, question.allreduce_scale)
     if question.verify_share is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +16,7 @@ from toolkit.schema.spans import SPANS_SCHEMA, RankSpans, SpanCycle
 
 _RANK_IN_NAME = re.compile(r"spans-TP-([0-9]{1,6})(?![0-9])")
 _CYCLE = msgspec.json.Decoder(SpanCycle)
+_TOO_LARGE = 2**63  # of ns since 1970 that is the year 2262
 
 
 def read_spans(path: Path) -> RankSpans:
@@ -47,6 +47,7 @@ def read_spans(path: Path) -> RankSpans:
         dropped=_count(said.get("dropped"), 0),
         cycles=tuple(cycles),
         damage=(*damage, *faults),
+        event_pair_us=_time_us(said.get("event_pair_us")),
     )
 
 
@@ -57,6 +58,7 @@ def write_spans(path: Path, spans: RankSpans) -> None:
         "tp_rank": spans.tp_rank,
         "clock": spans.clock,
         "dropped": spans.dropped,
+        "event_pair_us": spans.event_pair_us,
     }
     lines = [msgspec.json.encode(header), *(msgspec.json.encode(cycle) for cycle in spans.cycles)]
     write_atomically(path, b"\n".join(lines) + b"\n")
@@ -101,7 +103,7 @@ def _cycles(numbered: list[tuple[int, str]], path: Path) -> tuple[list[SpanCycle
     if unreadable:
         faults.append(_left_out(path, unreadable, "cannot be read as a cycle"))
     if impossible:
-        faults.append(_left_out(path, impossible, "hold a negative or non-finite time or count"))
+        faults.append(_left_out(path, impossible, "hold a negative, non-finite or too large time or count"))
     return cycles, tuple(faults)
 
 
@@ -110,14 +112,15 @@ def _left_out(path: Path, lines: list[int], why: str) -> str:
 
 
 def _possible(cycle: SpanCycle) -> bool:
-    """Say whether no time or count of the cycle is negative or not finite."""
-    counts = (cycle.cycle, cycle.batch_size, cycle.padded_batch_size, cycle.context_tokens)
+    """Say whether no time or count of the cycle is negative, not finite or beyond 64 bits."""
+    counts = (cycle.cycle, cycle.t_ns, cycle.batch_size, cycle.padded_batch_size, cycle.context_tokens)
     widths = (cycle.num_steps, cycle.num_draft_tokens)
     times: list[Iterable[float | None]] = [(cycle.stage_us or {}).values(), (cycle.graph_us or {}).values()]
+    times += [values or () for values in (cycle.collectives_us or {}).values()]
     numbers = [*counts, *widths, *(cycle.draft_steps_us or ()), *(cycle.correct_drafts or ())]
     for group in times:
         numbers.extend(group)
-    return all(number is None or (math.isfinite(number) and number >= 0) for number in numbers)
+    return all(number is None or 0 <= number < _TOO_LARGE for number in numbers)
 
 
 def _named_rank(path: Path) -> int:
@@ -127,3 +130,14 @@ def _named_rank(path: Path) -> int:
 
 def _count(value: object, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+
+
+def _time_us(value: object) -> float | None:
+    """Return a time of the header; None for what can be none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        time_us = float(value)
+    except OverflowError:
+        return None
+    return time_us if 0 <= time_us < _TOO_LARGE else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import fmean, median
+from typing import NamedTuple
 
 from toolkit.model.cell import Cell
 from toolkit.model.terms import Setting
@@ -14,48 +16,50 @@ _PLAIN_PHASE = "decode"
 
 
 def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
-    """Return counts per forward and wire times, pooled over the cells that matched them over ranks.
+    """Return counts per forward and wire times, pooled over the cells that have wire apart from wait.
 
-    A plain step runs the verify forward's layers: where its collectives were not traced, verify's
-    count stands in, marked as not measured.
+    Of a phase that any cell has from a trace, what spans say is left out: it is no better, and not
+    by operation. A plain step runs the verify forward's layers: where its collectives were not
+    measured, verify's count stands in, marked as not measured.
     """
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    found: dict[_Kind, list[tuple[float, float]]] = {}
     for cell in cells:
-        for (phase, op), pair in _by_kind(cell).items():
-            found.setdefault((phase, op), []).append(pair)
+        for kind, pair in _by_kind(cell).items():
+            found.setdefault(kind, []).append(pair)
+    traced = {kind.phase for kind in found if kind.source == "trace"}
     costs = [
         CollectiveCost(
-            phase=phase,
-            op=op,
+            phase=kind.phase,
+            op=kind.op,
             per_forward=fmean(count for count, _ in pairs),
             wire_us=median(wire for _, wire in pairs),
+            source=kind.source,
         )
-        for (phase, op), pairs in sorted(found.items())
+        for kind, pairs in sorted(found.items())
+        if kind.source == "trace" or kind.phase not in traced
     ]
     if not any(cost.phase == _PLAIN_PHASE for cost in costs):
         costs += [
-            CollectiveCost(
-                phase=_PLAIN_PHASE,
-                op=cost.op,
-                per_forward=cost.per_forward,
-                wire_us=cost.wire_us,
-                measured=False,
-            )
-            for cost in costs
-            if cost.phase == "verify"
+            replace(cost, phase=_PLAIN_PHASE, measured=False) for cost in costs if cost.phase == "verify"
         ]
     return tuple(costs)
 
 
-def _by_kind(cell: Cell) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return count per forward and mean wire time by (phase, op) of one cell."""
-    kinds: dict[tuple[str, str], list[CollectiveReport]] = {}
+class _Kind(NamedTuple):
+    phase: str
+    op: str
+    source: str
+
+
+def _by_kind(cell: Cell) -> dict[_Kind, tuple[float, float]]:
+    """Return count per forward and mean wire time of each kind of one cell."""
+    kinds: dict[_Kind, list[CollectiveReport]] = {}
     for report in cell.collectives:
         if report.wire_us is not None and report.wire_us > 0 and report.per_cycle > 0:
-            kinds.setdefault((report.phase, report.op), []).append(report)
+            kinds.setdefault(_Kind(report.phase, report.op, report.source), []).append(report)
     pairs = {}
     for kind, reports in kinds.items():
-        forwards = _forwards_of(kind[0], cell.num_steps)
+        forwards = _forwards_of(kind.phase, cell.num_steps)
         if forwards > 0:
             count = sum(report.per_cycle for report in reports)
             wire = sum(report.per_cycle * (report.wire_us or 0.0) for report in reports) / count
@@ -68,12 +72,13 @@ def _forwards_of(phase: str, num_steps: int) -> int:
 
 
 def costs_of_cell(cell: Cell, pooled: Sequence[CollectiveCost]) -> tuple[CollectiveCost, ...]:
-    """Return a cell's own costs where it was traced, as its server may use other algorithms; else pooled."""
+    """Return a cell's own costs where it has them, as its server may use other algorithms; else pooled."""
     own = _by_kind(cell)
-    costs = [cost for cost in pooled if not any(phase == cost.phase for phase, _ in own)]
+    phases = {kind.phase for kind in own}
+    costs = [cost for cost in pooled if cost.phase not in phases]
     costs += [
-        CollectiveCost(phase=phase, op=op, per_forward=count, wire_us=wire)
-        for (phase, op), (count, wire) in sorted(own.items())
+        CollectiveCost(phase=kind.phase, op=kind.op, per_forward=count, wire_us=wire, source=kind.source)
+        for kind, (count, wire) in sorted(own.items())
     ]
     return tuple(costs)
 
@@ -101,18 +106,13 @@ def scaled(
             wire = (wire if allreduce_us is None else allreduce_us) * (
                 1.0 if allreduce_scale is None else allreduce_scale
             )
-        made.append(
-            CollectiveCost(
-                phase=cost.phase,
-                op=cost.op,
-                per_forward=cost.per_forward,
-                wire_us=wire,
-                measured=cost.measured,
-            )
-        )
+        made.append(replace(cost, wire_us=wire))
     return tuple(made)
 
 
 def is_allreduce(cost: CollectiveCost) -> bool:
-    """Return whether the what-if about all-reduces touches this cost."""
-    return "all_reduce" in cost.op or "allreduce" in cost.op
+    """Return whether the what-if about all-reduces touches this cost.
+
+    It does what spans timed, though a gather or two of a forward is among it: most are all-reduces.
+    """
+    return "all_reduce" in cost.op or "allreduce" in cost.op or cost.source == "spans"

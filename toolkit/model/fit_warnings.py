@@ -65,7 +65,7 @@ def _host(detail: FitDetail) -> list[str]:
 def _collectives(detail: FitDetail) -> list[str]:
     if any(not cost.measured for cost in detail.fitted.costs):
         return [
-            "the collectives of a plain step were not traced: as many as in the verify forward are assumed"
+            "the collectives of a plain step were not measured: as many as in the verify forward are assumed"
         ]
     return []
 
@@ -98,7 +98,7 @@ def _runs_by(cells: Sequence[Cell], setting: Callable[[Cell], object]) -> dict[s
 
 def _allreduce_kernel(cell: Cell) -> str | None:
     """Return the kernels of a traced cell's all-reduces, None where no trace shows one."""
-    kernels = {report.algorithm for report in cell.collectives if "all_reduce" in report.op}
+    kernels = {r.algorithm for r in cell.collectives if "all_reduce" in r.op and r.algorithm is not None}
     return " and ".join(sorted(kernels)) or None
 
 

@@ -105,8 +105,12 @@ def _step_factor(name: str, batch: int) -> float:
 
 
 def _allreduce(costs: Sequence[CollectiveCost]) -> Term:
-    """Return the mean wire time of an all-reduce, without an error: medians of phases have none."""
+    """Return the mean wire time of an all-reduce, without an error: medians of phases have none.
+
+    Spans, which time all-gathers among them, are used only where no trace tells.
+    """
     measured = [cost for cost in costs if is_allreduce(cost) and cost.measured]
+    measured = [cost for cost in measured if cost.source == "trace"] or measured
     if not measured:
         return Term(
             name="allreduce_us",
@@ -114,7 +118,7 @@ def _allreduce(costs: Sequence[CollectiveCost]) -> Term:
             se=None,
             unit=_UNIT,
             identified=False,
-            source="no all-reduce matched over the ranks of a trace",
+            source="no all-reduce matched over ranks",
             per="all-reduce",
             left_open=True,
         )
@@ -123,13 +127,14 @@ def _allreduce(costs: Sequence[CollectiveCost]) -> Term:
     wires = sorted(cost.wire_us for cost in measured)
     places = ", ".join(f"{cost.per_forward:g} per {_forward(cost.phase)}" for cost in measured)
     phases = f"; {wires[0]:.1f} to {wires[-1]:.1f} by phase" if len(wires) > 1 else ""
+    where = "traces" if measured[0].source == "trace" else "spans, all-gathers among them"
     return Term(
         name="allreduce_us",
         value=value,
         se=None,
         unit=_UNIT,
         identified=True,
-        source=f"wire time in traces: {places}{phases}",
+        source=f"wire time in {where}: {places}{phases}",
         per="all-reduce",
     )
 

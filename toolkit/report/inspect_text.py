@@ -137,7 +137,7 @@ def _collectives(cell: Configuration) -> RenderableType:
         (
             report.phase,
             report.op,
-            report.algorithm,
+            "from spans" if report.source == "spans" else report.algorithm or "-",
             whole(report.group_size),
             number(report.per_cycle, 0),
             number(report.wire_us),

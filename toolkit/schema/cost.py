@@ -84,7 +84,7 @@ class FittedCell:
     fitted_us: float | None
     accept_length: float | None = None
     overlap: bool = True  # host work hidden behind the GPU's
-    wire_us: float | None = None  # collectives in its cycle, by its own trace; None: as the group's
+    wire_us: float | None = None  # collectives in its cycle, by its own trace or spans; None: as the group's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,7 @@ class CollectiveCost:
     """Collectives of one kind: how many per forward of their phase, and the wire time of one in us.
 
     `measured` is False where a count was carried over from the verify forward of the same model.
+    `source` is "trace" or "spans"; events of spans do not tell all-reduces from the few other operations.
     """
 
     phase: str
@@ -99,6 +100,7 @@ class CollectiveCost:
     per_forward: float
     wire_us: float
     measured: bool = True
+    source: str = "trace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Literal
 
 INSPECT_SCHEMA = "toolkit.inspect/1"
 Bound = Literal["host", "gpu", "unknown"]
+CollectiveSource = Literal["trace", "spans"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class PhaseTime:
     kernels: int | None = None
     graph: bool | None = None  # replayed as a captured graph, None if not known
     wait_us: float | None = None  # of graph_us, spent waiting in collectives for other ranks
+    collectives_us: float | None = None  # in the phase's collectives, waiting included; median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +68,15 @@ class CollectiveReport:
 
     `wire_us` is the shortest duration over the ranks, median over instances; None when the ranks
     could not be matched. `wait_us_per_cycle` is what a rank spent above the wire, mean over ranks.
+
+    With `source` "spans" all collectives of the phase are in one report: events do not say which
+    operation they are around (`op` "collective") nor by which algorithm, and ranks are compared by
+    the place of a collective in its phase, never cycle by cycle (`matched_fraction` None).
     """
 
     phase: str
     op: str
-    algorithm: str
+    algorithm: str | None
     group_size: int | None
     message_bytes: int | None
     per_cycle: float
@@ -79,6 +85,7 @@ class CollectiveReport:
     first_wait_us: float | None
     first_wait_max_us: float | None  # of the rank that waited longest
     matched_fraction: float | None
+    source: CollectiveSource = "trace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,11 @@ class SpanCycle:
 
     `stage_us` comes from event pairs around the engine's calls, `graph_us` from events inside the
     graphs; they are different quantities. `correct_drafts` has one count per request, bonus excluded.
+
+    `collectives_us` has, by phase and in the order in which it runs them, the time between two events
+    around each collective: this rank's waiting for the others and the events' own time included. What
+    is taken inside graphs is taken in sampled cycles, each of one kind, so that a cycle with one of
+    `graph_us`, `draft_steps_us` and `collectives_us` need not have another.
     """
 
     cycle: int
@@ -26,12 +31,16 @@ class SpanCycle:
     stage_us: dict[str, float | None] | None = None
     graph_us: dict[str, float | None] | None = None
     draft_steps_us: tuple[float, ...] | None = None
+    collectives_us: dict[str, tuple[float, ...] | None] | None = None
     correct_drafts: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSpans:
-    """All cycles that one rank recorded; `dropped` cycles did not fit the probe's buffer."""
+    """All cycles that one rank recorded; `dropped` cycles did not fit the probe's buffer.
+
+    `event_pair_us` is the time of an empty pair of events on the rank's GPU, None if not measured.
+    """
 
     source: str
     tp_rank: int
@@ -39,3 +48,4 @@ class RankSpans:
     dropped: int
     cycles: tuple[SpanCycle, ...]
     damage: tuple[str, ...] = field(default=())
+    event_pair_us: float | None = None

@@ -11,6 +11,7 @@ from toolkit.analysis.cells.cell_key import CellKey, agree, key_of
 from toolkit.schema.inspection import (
     AcceptanceReport,
     Bound,
+    CollectiveReport,
     Configuration,
     PhaseTime,
     RankReport,
@@ -76,7 +77,7 @@ def _merged(first: Configuration, second: Configuration) -> Configuration:
         ranks=_merged_ranks(first, second),
         draft_steps=steps.draft_steps,
         draft_steps_source=steps.draft_steps_source,
-        collectives=first.collectives or second.collectives,
+        collectives=_merged_collectives(first.collectives, second.collectives),
         acceptance=_merged_acceptance(first.acceptance, second.acceptance),
         throughput_tok_s=first.throughput_tok_s
         if first.throughput_tok_s.measured
@@ -124,16 +125,33 @@ def _merged_rank(first: RankReport, second: RankReport) -> RankReport:
 
 
 def _merged_phase(first: PhaseTime, second: PhaseTime) -> PhaseTime:
-    """Kernels say more of a graph than events do, so a traced graph time is preferred."""
+    """Kernels say more of a graph than events do, so a traced graph time is preferred, with its waits."""
     traced = second if second.kernels is not None else first
+    collectives_us = _either(traced.collectives_us, _either(first.collectives_us, second.collectives_us))
     return PhaseTime(
         graph_us=traced.graph_us or first.graph_us or second.graph_us,
         busy_us=_either(first.busy_us, second.busy_us),
         stage_us=first.stage_us or second.stage_us,
         kernels=_either(first.kernels, second.kernels),
         graph=first.graph if first.graph is not None else second.graph,
-        wait_us=_either(first.wait_us, second.wait_us),
+        wait_us=traced.wait_us if traced.graph_us else _either(first.wait_us, second.wait_us),
+        collectives_us=collectives_us,
     )
+
+
+def _merged_collectives(
+    first: Sequence[CollectiveReport], second: Sequence[CollectiveReport]
+) -> tuple[CollectiveReport, ...]:
+    """Return each phase's reports of one source: of the trace where it has the phase, else the first's."""
+    kept: dict[str, list[CollectiveReport]] = {}
+    for reports in (first, second):
+        found: dict[str, list[CollectiveReport]] = {}
+        for report in reports:
+            found.setdefault(report.phase, []).append(report)
+        for phase, own in found.items():
+            if phase not in kept or (own[0].source == "trace" and kept[phase][0].source != "trace"):
+                kept[phase] = own
+    return tuple(report for own in kept.values() for report in own)
 
 
 def _merged_acceptance(

@@ -12,6 +12,13 @@ import numpy as np
 from toolkit.analysis.acceptance import from_spans
 from toolkit.analysis.cells.cell_key import CellKey
 from toolkit.analysis.cells.context import context_bin, mean_context
+from toolkit.analysis.cells.span_collectives import (
+    PhaseTimes,
+    collective_report,
+    phase_times,
+    unknown_pairs,
+    unlike_lists,
+)
 from toolkit.analysis.statistics import spread
 from toolkit.schema.inspection import Configuration, DraftStep, PhaseTime, RankReport, Spread
 from toolkit.schema.run import RunInfo
@@ -23,15 +30,18 @@ _RUN_AHEAD = 4  # cycles: a queue of two batches fills and drains
 _PAUSE = 3.0  # a gap this many usual cycles long held a prefill or an idle server
 
 
-def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> dict[CellKey, Configuration]:
-    """Return one configuration per (batch, padded batch, steps, context bin) that the spans show."""
+def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> tuple[dict[CellKey, Configuration], list[str]]:
+    """Return one configuration per (batch, padded batch, steps, context bin), and what to warn about."""
     by_key: dict[CellKey, dict[int, list[SpanCycle]]] = defaultdict(dict)
     spans = [_without_marked(rank, info) for rank in spans]
     for rank in spans:
         for cycle in rank.cycles:
             by_key[_key(cycle, info)].setdefault(rank.tp_rank, []).append(cycle)
     periods = {rank.tp_rank: _periods(rank.cycles) for rank in spans}
-    return {key: _cell(key, ranks, periods, info) for key, ranks in by_key.items()}
+    pair_us = {rank.tp_rank: rank.event_pair_us for rank in spans}
+    timed = {key: phase_times(ranks, pair_us) for key, ranks in by_key.items()}
+    cells = {key: _cell(key, ranks, periods, timed[key], info) for key, ranks in by_key.items()}
+    return cells, [*unlike_lists(list(timed.values())), *unknown_pairs(list(timed.values()), pair_us)]
 
 
 def _without_marked(rank: RankSpans, info: RunInfo) -> RankSpans:
@@ -88,11 +98,16 @@ def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
 
 
 def _cell(
-    key: CellKey, ranks: dict[int, list[SpanCycle]], periods: dict[int, dict[int, float]], info: RunInfo
+    key: CellKey,
+    ranks: dict[int, list[SpanCycle]],
+    periods: dict[int, dict[int, float]],
+    timed: dict[str, PhaseTimes],
+    info: RunInfo,
 ) -> Configuration:
     first = min(ranks)
     cycles = ranks[first]
     drafts = [cycle.num_draft_tokens for cycle in cycles if cycle.num_draft_tokens is not None]
+    steps = _draft_steps(ranks)
     cycle_us = spread([periods[first][c.cycle] for c in cycles if c.cycle in periods[first]])
     return Configuration(
         batch_size=key.batch_size,
@@ -105,22 +120,29 @@ def _cell(
         sources=("spans",),
         cycle_us=cycle_us,
         cycle_source="spans" if cycle_us else None,
-        ranks=tuple(_rank(rank, own) for rank, own in sorted(ranks.items())),
-        draft_steps=_draft_steps(ranks),
-        draft_steps_source="spans" if any(c.draft_steps_us for c in cycles) else None,
+        ranks=tuple(_rank(rank, own, timed) for rank, own in sorted(ranks.items())),
+        draft_steps=steps,
+        draft_steps_source="spans" if steps else None,
+        collectives=tuple(collective_report(times, info) for times in timed.values()),
         acceptance=from_spans(cycles),
     )
 
 
-def _rank(tp_rank: int, cycles: Sequence[SpanCycle]) -> RankReport:
+def _rank(tp_rank: int, cycles: Sequence[SpanCycle], timed: dict[str, PhaseTimes]) -> RankReport:
     phases = {}
     for name in _PHASES:
         graph_us = _times([cycle.graph_us for cycle in cycles], name)
         stage_us = _times([cycle.stage_us for cycle in cycles], name)
-        if graph_us or stage_us:
+        collectives_us = timed[name].total_us(tp_rank) if name in timed else None
+        if graph_us or stage_us or collectives_us is not None:
             replayed = [c.graph[name] for c in cycles if c.graph and c.graph.get(name) is not None]
-            graph = all(replayed) if replayed else None
-            phases[name] = PhaseTime(graph_us=graph_us, stage_us=stage_us, graph=graph)
+            phases[name] = PhaseTime(
+                graph_us=graph_us,
+                stage_us=stage_us,
+                graph=all(replayed) if replayed else None,
+                wait_us=timed[name].wait_us(tp_rank) if name in timed else None,
+                collectives_us=collectives_us,
+            )
     return RankReport(tp_rank=tp_rank, gpu_busy_fraction=None, phases=phases)
 
 

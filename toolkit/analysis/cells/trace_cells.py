@@ -46,7 +46,13 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
     by_phase = {name: phase_collectives(name, view.traces, aligned) for name in PHASES}
     collectives = {name: found for name, found in by_phase.items() if found}
     times = [
-        rank_times(trace, cycles, _waits(collectives, rank), _waiting_us(collectives, rank))
+        rank_times(
+            trace,
+            cycles,
+            _medians_us({name: found.waits_ns[:, rank] for name, found in collectives.items()}),
+            _waiting_us(collectives, rank),
+            _medians_us({name: found.totals_ns[:, rank] for name, found in collectives.items()}),
+        )
         for rank, (trace, cycles) in enumerate(zip(view.traces, own, strict=True))
     ]
     tokens = next((cycle.tokens for cycles in own for cycle in cycles if cycle.tokens), None)
@@ -79,14 +85,13 @@ def _reports(collectives: dict[str, PhaseCollectives]) -> tuple[CollectiveReport
     return tuple(report for found in collectives.values() for report in found.reports)
 
 
-def _waits(collectives: dict[str, PhaseCollectives], rank: int) -> dict[str, float]:
-    """Return the median wait of one rank in each phase, in us, where ranks could be matched."""
-    waits = {}
-    for name, found in collectives.items():
-        own = found.waits_ns[:, rank]
-        if np.isfinite(own).any():
-            waits[name] = us_from_ns(float(np.nanmedian(own)))
-    return waits
+def _medians_us(by_phase: dict[str, np.ndarray]) -> dict[str, float]:
+    """Return the median over cycles of times in ns, in us, of each phase in which one is known."""
+    return {
+        name: us_from_ns(float(np.nanmedian(times)))
+        for name, times in by_phase.items()
+        if np.isfinite(times).any()
+    }
 
 
 def _waiting_us(collectives: dict[str, PhaseCollectives], rank: int) -> float | None:

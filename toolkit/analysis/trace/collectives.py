@@ -27,10 +27,14 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class PhaseCollectives:
-    """Reports of one phase, and what each rank waited in it: `waits_ns[cycle][rank]`, NaN if unmatched."""
+    """Reports of one phase, and what each rank waited in it: `waits_ns[cycle][rank]`, NaN if unmatched.
+
+    `totals_ns[cycle][rank]` is all that a rank spent in the phase's collectives, NaN if none was recorded.
+    """
 
     reports: tuple[CollectiveReport, ...]
     waits_ns: np.ndarray
+    totals_ns: np.ndarray
 
 
 def phase_collectives(
@@ -64,7 +68,7 @@ def phase_collectives(
         mine = np.array([other == kind for other in tables[0].kinds])
         rows.append(_report(name, kind, mine, durations, wire, waits, several))
     per_cycle = _sum_or_nan(waits, axis=2).T if several else np.full((len(occurrences), len(traces)), np.nan)
-    return PhaseCollectives(tuple(rows), per_cycle)
+    return PhaseCollectives(tuple(rows), per_cycle, _sum_or_nan(durations, axis=2).T)
 
 
 def _durations(tables: Sequence[_RankTable], slots: int, cycles: int) -> np.ndarray:
@@ -80,7 +84,7 @@ def _quiet_min(durations: np.ndarray) -> np.ndarray:
 
 
 def _sum_or_nan(waits: np.ndarray, axis: int) -> np.ndarray:
-    """Sum over collectives, unmatched ones taken as the mean of the matched; NaN where none matched."""
+    """Sum over collectives, NaN ones (lost, unmatched) taken as the mean of the others; NaN if all are."""
     matched = np.isfinite(waits)
     count = matched.sum(axis=axis)
     total = np.where(matched, waits, 0.0).sum(axis=axis)

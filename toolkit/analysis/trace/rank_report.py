@@ -29,15 +29,22 @@ class RankTimes:
 
 
 def rank_times(
-    trace: RankTrace, cycles: Sequence[TracedCycle], waits_us: dict[str, float], waiting_us: float | None
+    trace: RankTrace,
+    cycles: Sequence[TracedCycle],
+    waits_us: dict[str, float],
+    waiting_us: float | None,
+    collectives_us: dict[str, float],
 ) -> RankTimes:
     """Describe one rank over cycles that follow each other.
 
     `waits_us` is the median wait in each phase, `waiting_us` the mean of all waits in a cycle, None if
-    ranks could not be compared.
+    ranks could not be compared; `collectives_us` the median time in a phase's collectives, waits included.
     """
     kernels = trace.kernels
-    phases = {name: _phase_time(name, kernels, cycles, waits_us.get(name)) for name in PHASES}
+    phases = {
+        name: _phase_time(name, kernels, cycles, waits_us.get(name), collectives_us.get(name))
+        for name in PHASES
+    }
     windows = [
         _Window(kernels, this, following)
         for this, following in pairwise(cycles)
@@ -69,7 +76,11 @@ def _work_fraction(period_ns: int, busy_ns: int, cycles: int, waiting_us: float 
 
 
 def _phase_time(
-    name: str, kernels: Kernels, cycles: Sequence[TracedCycle], wait_us: float | None
+    name: str,
+    kernels: Kernels,
+    cycles: Sequence[TracedCycle],
+    wait_us: float | None,
+    collectives_us: float | None,
 ) -> PhaseTime | None:
     occurrences = [cycle.phases[name] for cycle in cycles if name in cycle.phases]
     if not occurrences:
@@ -80,6 +91,7 @@ def _phase_time(
         kernels=round(float(np.median([len(phase.kernels) for phase in occurrences]))),
         graph=all(phase.graph for phase in occurrences),
         wait_us=wait_us,
+        collectives_us=collectives_us,
     )
 
 
