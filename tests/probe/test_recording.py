@@ -136,6 +136,35 @@ def test_asleep_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpu.records == 0 and not recorder.awake
 
 
+def test_lines_are_written_when_the_recording_is_over_and_count_as_recorded_before(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.writer.start()
+    for _ in range(40):
+        rig.cycle()
+    time.sleep(0.1)
+    assert rig.writer.recorded == 0, "writing would take the engine's time"
+    assert len(rig.spans().cycles) == 40
+
+
+def test_a_long_backlog_is_written_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "_BACKLOG", 30)
+    rig = Rig(tmp_path)
+    rig.writer.start()
+    for _ in range(40):
+        rig.cycle()
+    until(lambda: rig.writer.recorded >= 10)
+    time.sleep(0.1)
+    assert rig.writer.recorded <= 16, "the rest waits"
+    assert len(rig.spans().cycles) == 40
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the writer write each cycle as soon as it can."""
+    monkeypatch.setattr(writers, "_BACKLOG", 0)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_a_cycle_is_written_when_the_gpu_has_passed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +183,7 @@ def test_a_cycle_is_written_when_the_gpu_has_passed_it(
     assert torch.cuda.devices == [1], "the writer's thread uses the engine's device"
 
 
+@pytest.mark.usefixtures("at_once")
 def test_the_driver_is_not_asked_while_a_graph_is_captured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +204,7 @@ def test_the_driver_is_not_asked_while_a_graph_is_captured(
     assert len(rig.spans().cycles) == 1
 
 
+@pytest.mark.usefixtures("at_once")
 def test_events_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Gpu()
     install(monkeypatch, gpu)
@@ -205,6 +236,7 @@ def test_counts_that_come_a_cycle_later_join_their_own_cycle(tmp_path: Path) -> 
     assert [cycle.correct_drafts for cycle in rig.spans().cycles] == [(0,), (1,), (2,), (3,)]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_counts_that_never_come_are_null_and_hold_nothing_up(tmp_path: Path) -> None:
     rig, acceptance = Rig(tmp_path), Acceptance()
     lost = object()
@@ -254,6 +286,7 @@ def test_an_engine_without_a_gpu_is_timed_on_the_host(monkeypatch: pytest.Monkey
     assert clock.span_us(1_000, 3_500) == 2.5
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_driver_that_gives_errors_costs_a_reading_and_not_the_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from toolkit.live.gpu import GpuSampling, slowed_windows
 from toolkit.live.inflation import trace_inflation
 from toolkit.live.log_window import LogWindow
 from toolkit.live.on_demand import OnDemandTrace
-from toolkit.live.overhead import measured_overhead, overhead_by_log
+from toolkit.live.overhead import measure_overhead, overhead_by_log
 from toolkit.live.recording import Recorded, SpanRecording
 from toolkit.live.target import Target
 from toolkit.schema.client import ClientResult
@@ -113,7 +113,7 @@ class _Work:
         if target.probes is None or not pairs:
             return
         if self._driver:
-            self._found.overhead = measured_overhead(self._driver, target.probes, pairs, self._say)
+            measure_overhead(self._driver, target.probes, pairs, self._say, self._found.overhead)
         elif target.server.log and LogWindow.moves(target.server.log, _LOG_WINDOW_S):
             self._found.overhead = overhead_by_log(
                 target.server.log, target.probes, pairs, _LOG_WINDOW_S, self._say

@@ -17,15 +17,18 @@ from toolkit.live.recording import SpanRecording
 from toolkit.units import US_PER_S
 
 
-def measured_overhead(
-    driver: Driver, probes: Probes, pairs: int, say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return what awake probes add to a cycle, as a fraction with its 90 % interval; {} for no pairs.
+def measure_overhead(
+    driver: Driver, probes: Probes, pairs: int, say: Callable[[str], None], found: dict[str, Any]
+) -> None:
+    """Put into `found` what awake probes add to a cycle, as a fraction with its 90 % interval.
 
     The order within a pair alternates, so that a drift does not look like a cost. What the probes write
-    meanwhile is thrown away.
+    meanwhile is thrown away. `found` is brought up to date with each pair: an interruption keeps it.
     """
     measured: list[tuple[float, float]] = []
+    load = driver.load
+    how = "batches of the load in turn with the probe asleep and awake; cycle times with prefill included"
+    at = {"batch_size": load.batch_size, "output_tokens": load.output_tokens}
     for pair in range(pairs):
         say(f"probe asleep against awake: pair {pair + 1} of {pairs}")
         times: dict[bool, float | None] = {}
@@ -34,11 +37,9 @@ def measured_overhead(
         asleep_us, awake_us = times[False], times[True]
         if asleep_us and awake_us:
             measured.append((asleep_us, awake_us))
-    load = driver.load
-    how = "batches of the load in turn with the probe asleep and awake; cycle times with prefill included"
-    found = _as_json(measured, how)
-    at = {"batch_size": load.batch_size, "output_tokens": load.output_tokens}
-    return {**found, "measured_at": at} if found else {}
+        result = _as_json(measured, how)
+        if result:
+            found.update(result, measured_at=at)
 
 
 def _as_json(measured: list[tuple[float, float]], how: str) -> dict[str, Any]:

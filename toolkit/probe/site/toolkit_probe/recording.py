@@ -143,7 +143,6 @@ class Recording:
         if sampled:
             self._turn += 1
             self.sampling.append(cycle)
-            self.wake.set()
         return cycle
 
     def end_cycle(self, cycle: Cycle) -> None:

@@ -116,8 +116,9 @@ class Session:
 
     def _counts(self) -> dict[str, Any]:
         recording, writer = self._recording, self._writer
+        waiting = len(recording.finished) if recording else 0
         return {
-            "recorded": writer.recorded if writer else 0,
+            "recorded": writer.recorded + waiting if writer else 0,
             "dropped": recording.dropped if recording else 0,
             "unread_graphs": recording.unread if recording else 0,
             "unread": dict(recording.unread_why) if recording else {},

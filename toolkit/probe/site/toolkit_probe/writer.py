@@ -1,6 +1,8 @@
 """The writer's thread: asks which stamps are done, reads graphs of sampled cycles, writes lines.
 
-It shares the interpreter's lock with the engine, so it works in slices of a few cycles and sleeps between.
+It shares the interpreter's lock with the engine, so while cycles are being recorded it does what cannot wait:
+it reads the graphs of sampled cycles, seldom. Lines are written when the recording is over, or when many wait,
+in slices of a few cycles with a sleep between.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from .in_graph import InGraph
 from .recording import Cycle, Recording
 from .spans_file import SpansFile, cycle_line
 
-_IDLE_S = 0.025  # between two looks when nothing is sampled
-_SAMPLING_S = 0.002  # while a sampled cycle is to be read
+_IDLE_S = 0.025  # between two looks
+_HURRY_S = 0.002  # while a sampled cycle is to be read whose events every replay records again
+_BACKLOG = 1024  # finished cycles that wait for the end of the recording; more are written meanwhile
 _SLICE = 4  # cycles resolved before the interpreter's lock is offered again
 _PAUSE_S = 0.001
-_READ_FOR_NS = 50_000_000  # after its end, until a sampled cycle counts as unread
+_READ_FOR_NS = 200_000_000  # after its end, until a sampled cycle counts as unread
 _COUNTS_FOR_NS = 3_000_000_000  # after its end, until a cycle is written without acceptance
 _COUNTS_AT_END_NS = 500_000_000  # the same, once the recording has been stopped
 _COUNTS_CYCLES = 16  # or that many later cycles
@@ -73,7 +76,7 @@ class Writer(threading.Thread):
             self._close()
 
     def _pace_s(self) -> float:
-        return _SAMPLING_S if self._sampled else _IDLE_S
+        return _HURRY_S if self._sampled and self._in_graph.always_on else _IDLE_S
 
     def _over(self) -> bool:
         recording = self._recording
@@ -90,9 +93,14 @@ class Writer(threading.Thread):
         if self._adopted:
             self._in_graph.work()
         self._read_graphs()
-        while self._resolve_slice():
+        while self._due() and self._resolve_slice():
             time.sleep(_PAUSE_S)
             self._read_graphs()
+
+    def _due(self) -> bool:
+        """Say whether lines are to be written now."""
+        recording = self._recording
+        return self._leave_ns is not None or recording.over() or len(recording.finished) > _BACKLOG
 
     def _resolve_slice(self) -> bool:
         """Write up to a slice of cycles; say whether there may be more."""
@@ -130,7 +138,9 @@ class Writer(threading.Thread):
 
     def _passed(self, cycle: Cycle) -> bool:
         clock = self._recording.clock
-        return clock is not None and all(clock.done(end) for _, _, end in reversed(cycle.stages))
+        if clock is None:
+            return False
+        return not cycle.stages or clock.done(cycle.stages[-1][2])  # one stream: the last one is the latest
 
     def _late(self, age_ns: int) -> bool:
         leaving = self._leave_ns is not None and time.monotonic_ns() > self._asked_ns + _COUNTS_AT_END_NS
@@ -260,7 +270,8 @@ def _reading(cycle: Cycle, phase: str, sets: Sequence[EventSet | str]) -> Readin
     if why is not None:
         return why
     own = [one for one in sets if isinstance(one, EventSet)]
-    found = cycle.caught.get(phase) or read_sets(own)
+    # A copy's events are not recorded again before they are read: one look is enough.
+    found = cycle.caught.get(phase) or read_sets(own, times=1 if own[0].view else 2)
     if phase not in cycle.caught and any(one.cycle is not cycle for one in own):
         return AGAIN  # meanwhile, or before
     return cycle.caught.get(phase) or found  # caught meanwhile by the thread that launches
