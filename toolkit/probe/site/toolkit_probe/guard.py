@@ -13,6 +13,7 @@ from .recorder import Recorder
 FAULTS = 3  # of one hook, before it is left out
 
 Arguments = tuple[Any, ...]
+Note = Callable[[Arguments], None]
 
 
 class Hook(Protocol):
@@ -79,6 +80,24 @@ def awake_only(
             hook.end(token, args, result)
         except Exception as error:
             faults.note(role, error)
+        return result
+
+    return call
+
+
+def after_only(
+    original: Callable[..., Any], role: str, note: Callable[[Arguments], None], gate: Gate, faults: Faults
+) -> Callable[..., Any]:
+    """Return `original` with `note` called behind it while the gate is awake: for what runs often."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if gate.awake and role not in faults.why:
+            try:
+                note(args)
+            except Exception as error:
+                faults.note(role, error)
         return result
 
     return call

@@ -11,7 +11,7 @@ from importlib import import_module, metadata
 from typing import Any
 
 from .complaints import complain
-from .guard import Hook, awake_only, collective_only, marking_only
+from .guard import Hook, Note, after_only, awake_only, collective_only, marking_only
 from .session import Session
 from .targets import TORCH, Target, targets_of
 
@@ -38,12 +38,18 @@ def install(session: Session, adapter: Any) -> None:
     """Wrap every target of the version, and the capture of graphs."""
     session.in_graph.wanted = adapter.graph_wanted
     hooks = adapter.hooks(session.recorder, session.acceptance)
-    wrap = functools.partial(_wrap, session, adapter, hooks)
+    notes = adapter.notes(session.recorder)
+    wrap = functools.partial(_wrap, session, adapter, hooks, notes)
     session.patches.install((*targets_of(session.engine, session.version), *TORCH), wrap)
 
 
 def _wrap(
-    session: Session, adapter: Any, hooks: dict[str, Hook], target: Target, original: Callable[..., Any]
+    session: Session,
+    adapter: Any,
+    hooks: dict[str, Hook],
+    notes: dict[str, Note],
+    target: Target,
+    original: Callable[..., Any],
 ) -> Callable[..., Any] | None:
     role, faults, recorder = target.role, session.faults, session.recorder
     if role == "rank":
@@ -64,6 +70,8 @@ def _wrap(
         return collective_only(original, adapter.exchanges, recorder, faults)
     if role == "forward_context":
         return functools.wraps(original)(adapter.marked_context(original, recorder))
+    if role in notes:
+        return after_only(original, role, notes[role], recorder, faults)
     if role not in hooks:
         return None
     gate = session.acceptance if role == "acceptance" else recorder

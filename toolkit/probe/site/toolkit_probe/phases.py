@@ -26,27 +26,20 @@ class Phase:
         self.recorder.end_stage(token)
 
 
-class Replay:
-    """Says that a graph ran in the open phase. `padded` finds its batch size after the call.
+def replay_note(
+    recorder: Recorder, padded: Callable[[Arguments], int | None], whole: bool | None
+) -> Callable[[Arguments], None]:
+    """Return what says, behind a replay, that a graph ran in the open phase.
 
-    `whole` is None for a graph in pieces, which is neither a graph nor eager.
+    `padded` finds its batch size. `whole` is None for a graph in pieces, which is neither a graph nor eager.
     """
 
-    def __init__(
-        self, recorder: Recorder, padded: Callable[[Arguments], int | None], whole: bool | None
-    ) -> None:
-        self.recorder = recorder
-        self.padded = padded
-        self.whole = whole
+    def note(args: Arguments) -> None:
+        cycle = recorder.cycle
+        if cycle is not None and cycle.open_stage is not None:
+            recorder.replayed(padded(args), whole)
 
-    def begin(self, args: Arguments, kwargs: dict[str, Any]) -> Cycle | None:
-        """Return the open cycle; None outside one."""
-        cycle = self.recorder.cycle
-        return None if cycle is None or cycle.open_stage is None else cycle
-
-    def end(self, token: Cycle, args: Arguments, result: Any) -> None:
-        """Note the replay."""
-        self.recorder.replayed(self.padded(args), self.whole)
+    return note
 
 
 class OtherWork:

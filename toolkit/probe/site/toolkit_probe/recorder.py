@@ -69,12 +69,10 @@ class Recorder:
 
     def begin_stage(self, phase: str) -> Cycle | None:
         """Stamp the start of a phase; None outside a cycle or inside another phase."""
-        cycle = self.cycle
-        if cycle is None or cycle.open_stage is not None:
+        cycle, recording = self.cycle, self.recording
+        if cycle is None or recording is None or cycle.open_stage is not None:
             return None
-        clock = self._clock()
-        if clock is None:
-            return None
+        clock: Any = recording.clock
         cycle.open_stage = phase
         cycle.graph.setdefault(phase, False)
         cycle.open_stamp = clock.stamp(cycle.place)
@@ -85,10 +83,11 @@ class Recorder:
     def end_stage(self, cycle: Cycle) -> None:
         """Stamp the end of the open phase."""
         self.marks = None
-        clock = self._clock()
+        recording = self.recording
         phase, start = cycle.open_stage, cycle.open_stamp
         cycle.open_stage = cycle.open_stamp = None
-        if clock is not None and phase is not None:
+        if recording is not None and phase is not None:
+            clock: Any = recording.clock
             cycle.stages.append((phase, start, clock.stamp(cycle.place)))
 
     def replayed(self, padded: int | None, whole: bool | None) -> None:
@@ -99,9 +98,6 @@ class Recorder:
         cycle.graph[cycle.open_stage] = whole
         if padded is not None and (cycle.padded is None or cycle.open_stage in ("verify", "decode")):
             cycle.padded = padded
-
-    def _clock(self) -> Any:
-        return None if self.recording is None else self.recording.clock
 
 
 class EagerMarks:

@@ -27,6 +27,11 @@ def hooks(recorder: Recorder, acceptance: Acceptance) -> dict[str, Hook]:
     }
 
 
+def notes(recorder: Recorder) -> dict[str, Callable[[Arguments], None]]:
+    """Return what is noted behind a call, by role: nothing."""
+    return {}
+
+
 def is_draft(args: Arguments) -> bool:
     """Say whether a draft forward belongs to the draft pass: the extend names the token that counts."""
     return len(args) < 5 or args[4] is None

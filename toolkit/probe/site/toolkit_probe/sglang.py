@@ -10,7 +10,7 @@ from typing import Any
 
 from .acceptance import Acceptance
 from .guard import Arguments, Hook
-from .phases import Phase, Replay, count
+from .phases import Phase, count, replay_note
 from .rank import Rank, Roles
 from .recorder import Recorder
 from .recording import Cycle
@@ -45,8 +45,14 @@ def hooks(recorder: Recorder, acceptance: Acceptance) -> dict[str, Hook]:
         "verify": Phase(recorder, "verify"),
         "draft_extend": Phase(recorder, "draft_extend"),
         "acceptance": Counts(acceptance),
-        "replay": Replay(recorder, padded_size, whole=True),
-        "part_replay": Replay(recorder, padded_size, whole=None),
+    }
+
+
+def notes(recorder: Recorder) -> dict[str, Callable[[Arguments], None]]:
+    """Return what is noted behind a call, by role."""
+    return {
+        "replay": replay_note(recorder, padded_size, whole=True),
+        "part_replay": replay_note(recorder, padded_size, whole=None),
     }
 
 

@@ -34,6 +34,11 @@ def hooks(recorder: Recorder, acceptance: Acceptance) -> dict[str, Hook]:
     }
 
 
+def notes(recorder: Recorder) -> dict[str, Callable[[Arguments], None]]:
+    """Return what is noted behind a call, by role: nothing."""
+    return {}
+
+
 def is_draft(args: Arguments) -> bool:
     """Say whether a forward is the draft's: only the speculator's is hooked."""
     return True

@@ -1,7 +1,7 @@
 """The writer's thread: asks which stamps are done, reads graphs of sampled cycles, writes lines.
 
 It shares the interpreter's lock with the engine, so while cycles are being recorded it does what cannot wait:
-it reads the graphs of sampled cycles, seldom. Lines are written when the recording is over, or when many wait,
+it reads the graphs of sampled cycles, seldom. Lines are written when the recording is over or when many wait,
 in slices of a few cycles with a sleep between.
 """
 
