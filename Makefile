@@ -1,30 +1,43 @@
 # `make demo` and `make test` are all that is needed; both make their own environment.
 # PYTHON: interpreter that makes the environment (3.10 to 3.13). VENV: where it lies.
+# TORCH: what `toolkit demo` and some tests need beside the package; TORCH= leaves it and them out.
 PYTHON ?= python3
 VENV ?= .venv
+TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-MODEL := build/cost-model.json
+HAS_TORCH = $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'
+NO_TORCH = $(if $(TORCH),$(TORCH) could not be installed (pip says why above),TORCH= asks for no torch)
+MODEL ?= build/cost-model.json
 
-.PHONY: help demo test lint check engine-facts clean
+.PHONY: help demo test lint check engine-facts clean torch
 
 help:
-	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays"
-	@echo "make test   run the tests (no GPU, no torch)"
+	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays; then go round the"
+	@echo "            whole loop on this CPU: serve, profile, fit, predict, run what is recommended"
+	@echo "make test   run the tests (no GPU)"
+	@echo "            both install $(TORCH), a large download on some systems; TORCH= does without it"
 	@echo "make check  ruff, mypy, import contracts and the tests"
 	@echo "make engine-facts  read the hooked names and signatures from the engines' packages again"
 	@echo "make clean  remove build/ and the environment"
 
-demo: $(VENV)/installed
-	@mkdir -p build
+demo: $(VENV)/installed torch
+	@mkdir -p $(dir $(MODEL))
 	@echo "== what the recorded runs cost: $(MODEL)"
 	$(BIN)/toolkit model fit traces/ -o $(MODEL) --overwrite
 	@echo "== one GPU, accept rate 0.36 as the engine's log prints it"
 	$(BIN)/toolkit predict --model $(MODEL) --accept-rate 0.36 --engine sglang --tp-size 1
 	@echo "== two GPUs"
 	$(BIN)/toolkit predict --model $(MODEL) --accept-rate 0.36 --engine sglang --tp-size 2
+	@if $(HAS_TORCH); then \
+	  echo "== the whole loop, live on this CPU (about a minute)"; \
+	  $(BIN)/toolkit demo; \
+	else \
+	  echo "== skipped: toolkit demo, the whole loop live on this CPU, because $(NO_TORCH)."; \
+	fi
 
-test: $(VENV)/installed-test
+test: $(VENV)/installed-test torch
+	@$(HAS_TORCH) || echo "== tests that start the reference engine are skipped, because $(NO_TORCH)."
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/installed-dev
@@ -41,6 +54,10 @@ engine-facts: $(VENV)/installed
 
 clean:
 	rm -rf build $(VENV) toolkit.egg-info
+
+# Not fatal: all but `toolkit demo` works without it, and what is skipped is said where it is.
+torch: | $(BIN)/python
+	@[ -z "$(TORCH)" ] || $(HAS_TORCH) || { echo "== installing $(TORCH)"; $(PIP) "$(TORCH)" || true; }
 
 # A stamp each: nothing is installed again until what is to be installed changes.
 $(BIN)/python:

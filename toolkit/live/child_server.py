@@ -31,8 +31,8 @@ def reference_server(arguments: Sequence[str], log: Path) -> Iterator[int]:
     folders = dict.fromkeys([str(site_folder()), str(package), *inherited])
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "toolkit.reference", *arguments],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "toolkit.reference", *arguments, "--end-with-stdin"],
+            stdin=subprocess.PIPE,  # closed by the system where this process is killed
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
@@ -48,6 +48,8 @@ def reference_server(arguments: Sequence[str], log: Path) -> Iterator[int]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if process.stdin:
+            process.stdin.close()
 
 
 def _wait_ready(process: subprocess.Popen[bytes], log: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from toolkit.reference.errors import SettingError
-from toolkit.reference.launch import launch
+from toolkit.reference.launch import end_with_stdin, launch
 from toolkit.reference.options import argument_parser, options_of
 
 
@@ -19,11 +21,13 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     if given.tp_rank is None:
+        if given.end_with_stdin:
+            end_with_stdin(lambda: os.kill(os.getpid(), signal.SIGTERM))
         return launch(arguments, options.tp)
     # torch takes seconds to load, and only a rank needs it
-    from toolkit.reference.rank import end_with_launcher, serve_rank
+    from toolkit.reference.rank import serve_rank
 
-    end_with_launcher()
+    end_with_stdin(lambda: os._exit(1))  # the launcher holds the other end
     serve_rank(options, given.tp_rank, given.rendezvous)
     return 0
 

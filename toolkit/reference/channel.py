@@ -8,11 +8,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-import torch.distributed as dist
+from toolkit.reference.star import Star
 
 Command = dict[str, Any]
-_HEARTBEAT_S = 60.0  # an idle server still says something: a group's timeout is longer
+_HEARTBEAT_S = 60.0  # an idle server still says something
 
 
 class Ticket:
@@ -36,7 +35,7 @@ class Ticket:
 class Channel:
     """Rank 0 puts commands in from any thread; `receive` gives all ranks the same ones."""
 
-    def __init__(self, rank: int, control: Any = None) -> None:
+    def __init__(self, rank: int, control: Star | None = None) -> None:
         self._rank, self._control = rank, control
         self._queue: queue.Queue[list[Command]] = queue.Queue()
         self._tickets: dict[int, Ticket] = {}
@@ -67,7 +66,7 @@ class Channel:
         commands = self._taken(wait) if self._rank == 0 else []
         if self._control is None:
             return commands
-        return self._shared(commands)
+        return self._shared(self._control, commands)
 
     def _taken(self, wait: bool) -> list[Command]:
         commands: list[Command] = []
@@ -78,18 +77,8 @@ class Channel:
         except queue.Empty:
             return commands
 
-    def _shared(self, commands: list[Command]) -> list[Command]:
-        """Broadcast: the length first, and the text only if there is any."""
-        text = json.dumps(commands).encode() if commands else b""
-        length = torch.tensor([len(text)])
-        dist.broadcast(length, src=0, group=self._control)
-        if not int(length):
-            return []
-        letters = (
-            torch.frombuffer(bytearray(text), dtype=torch.uint8)
-            if text
-            else torch.empty(int(length), dtype=torch.uint8)
-        )
-        dist.broadcast(letters, src=0, group=self._control)
-        found = json.loads(bytes(letters.tolist()))
-        return found if isinstance(found, list) else []
+    @staticmethod
+    def _shared(control: Star, commands: list[Command]) -> list[Command]:
+        text = json.dumps(commands) if commands else ""
+        shared = control.broadcast(text.encode())
+        return list(json.loads(shared)) if shared else []

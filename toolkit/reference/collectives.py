@@ -14,13 +14,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from toolkit.reference.star import Star, letters, like
+
 # torch 2.13 renamed it, and warns of the old name
 _GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ranks that share a model: this rank's place among them. `handle` is None for a group of one.
+    """Ranks that share a model: this rank's place among them.
+
+    `handle`: a Star on the CPU, torch's process group on GPUs, None for a group of one.
 
     `delay_us`: artificial latency added to each all-reduce (CPU only), to play slow links.
     """
@@ -39,7 +43,10 @@ class Group:
 def all_reduce(values: Tensor, group: Group, name: str) -> Tensor:
     """Return the sum of `values` over the ranks, in place. `name` says which part of the model asks."""
     if group.size > 1:
-        dist.all_reduce(values, group=group.handle)
+        if isinstance(group.handle, Star):
+            group.handle.add(values)
+        else:
+            dist.all_reduce(values, group=group.handle)
         if group.delay_us:
             _wait(group.delay_us)
     return values
@@ -49,6 +56,8 @@ def all_gather(values: Tensor, group: Group, name: str) -> Tensor:
     """Return the ranks' `values` side by side: [..., n] becomes [..., size * n]."""
     if group.size == 1:
         return values
+    if isinstance(group.handle, Star):
+        return torch.cat([like(values, data) for data in group.handle.gather(letters(values))], dim=-1)
     gathered = torch.empty(
         (group.size * values.shape[0], *values.shape[1:]), dtype=values.dtype, device=values.device
     )

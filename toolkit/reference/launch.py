@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -36,6 +37,16 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
             return 0
         finally:
             _end(started)
+
+
+def end_with_stdin(end: Callable[[], object]) -> None:
+    """Call `end` when standard input closes: whoever started this process is gone."""
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        end()
+
+    threading.Thread(target=wait, name="stdin", daemon=True).start()
 
 
 def _start(arguments: Sequence[str], rank: int, rendezvous: Path) -> subprocess.Popen[bytes]:

@@ -80,6 +80,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--threads", type=int, default=1, metavar="N", help="CPU threads of a rank")
     add("--allreduce-delay-us", type=float, default=0.0, metavar="X", help="slow every all-reduce down (CPU)")
     add("--decode-log-interval", type=int, default=40, metavar="N", help="cycles between two log lines")
+    add("--end-with-stdin", action="store_true", help="end when standard input does, as its parent has")
     add("--tp-rank", type=int, help=argparse.SUPPRESS)
     add("--rendezvous", type=Path, help=argparse.SUPPRESS)
     return parser

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-import threading
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from toolkit.reference import VERSION
 from toolkit.reference.channel import Channel
@@ -25,6 +25,7 @@ from toolkit.reference.tracing import Tracer
 
 def serve_rank(options: Options, tp_rank: int, rendezvous: Path | None) -> None:
     """Serve as one rank until told to stop; rank 0 answers clients and prints `ready <address>`."""
+    signal.signal(signal.SIGTERM, _leave)
     torch.set_grad_enabled(False)
     torch.set_num_threads(options.threads)
     device = _device(options, tp_rank)
@@ -35,7 +36,7 @@ def serve_rank(options: Options, tp_rank: int, rendezvous: Path | None) -> None:
         tp_rank, options.tp, options.draft_tp, device, rendezvous, options.allreduce_delay_us
     )
     model = make_model(options, groups, device)
-    tracer, channel = Tracer(tp_rank), Channel(tp_rank, groups.control)
+    tracer, channel = Tracer(tp_rank, options.tp), Channel(tp_rank, groups.control)
     engine = Engine(options, tp_rank, model, make_cycle(options, model, tracer), tracer, channel)
     engine.prepare()
     pids = _pids(groups)  # every rank has come this far
@@ -47,14 +48,9 @@ def serve_rank(options: Options, tp_rank: int, rendezvous: Path | None) -> None:
     engine.run()
 
 
-def end_with_launcher() -> None:
-    """End this process when its standard input closes: the launcher holds the other end."""
-
-    def wait() -> None:
-        sys.stdin.buffer.read()
-        os._exit(1)
-
-    threading.Thread(target=wait, name="launcher", daemon=True).start()
+def _leave(signum: int, frame: FrameType | None) -> None:
+    """Leave as a program does at its end: what has to be put away, a plugin's socket say, is."""
+    raise SystemExit
 
 
 def _device(options: Options, tp_rank: int) -> torch.device:
@@ -69,10 +65,7 @@ def _device(options: Options, tp_rank: int) -> torch.device:
 def _pids(groups: Groups) -> list[int]:
     if groups.control is None:
         return [os.getpid()]
-    mine = torch.tensor([os.getpid()])
-    found = [torch.zeros_like(mine) for _ in range(groups.target.size)]
-    dist.all_gather(found, mine, group=groups.control)
-    return [int(pid) for pid in found]
+    return [int(pid) for pid in groups.control.gather(str(os.getpid()).encode())]
 
 
 def _facts(options: Options, pids: list[int], plugins: list[str], device: torch.device) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -16,8 +17,8 @@ from torch.profiler import ProfilerActivity
 class Tracer:
     """Starts and stops the profiler; `span` names a range of host time, and costs nothing while it is off."""
 
-    def __init__(self, tp_rank: int) -> None:
-        self._rank = tp_rank
+    def __init__(self, tp_rank: int, ranks: int = 1) -> None:
+        self._rank, self._ranks = tp_rank, ranks
         self._profiler: Any = None
         self._file = Path()
         self._cycles_left: int | None = None
@@ -46,6 +47,9 @@ class Tracer:
             activities=wanted or [ProfilerActivity.CPU], with_stack=with_stack, record_shapes=record_shapes
         )
         profiler.start()
+        if self._ranks > 1 and not torch.distributed.is_initialized():  # which the profiler would ask
+            told = {"rank": self._rank, "world_size": self._ranks}
+            profiler.add_metadata_json("distributedInfo", json.dumps(told))
         self._profiler, self._cycles_left = profiler, cycles
         self._file = folder / f"{name}-TP-{self._rank}.trace.json.gz"
 
