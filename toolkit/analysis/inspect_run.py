@@ -27,7 +27,6 @@ def inspect_recording(recording: Recording) -> RunReport:
     info, notes = _completed(recording)
     view = trace_view(recording.traces)
     usable = view if view and not view.irregular else None
-    with_stack = info.with_stack
     timed, left_out = span_cells(recording.spans, info)
     traced = trace_cells(usable, info) if usable else {}
     cells = join_cells(
@@ -42,7 +41,7 @@ def inspect_recording(recording: Recording) -> RunReport:
     cells += table_cells(rows)
     checked = (
         timed_ranks(recording.spans, cells, info.tp_size),
-        collectives_agree(timed, traced, bool(with_stack)),
+        collectives_agree(timed, traced),
     )
     health = (*health_checks(recording, view, cells), *(check for check in checked if check))
     notes += [*repeated, *left_out]
@@ -62,7 +61,7 @@ def inspect_recording(recording: Recording) -> RunReport:
         sources=tuple(dict.fromkeys(source for cell in cells for source in cell.sources)),
         acceptance_kind=info.acceptance,
         overlap_schedule=info.overlap_schedule,
-        with_stack=with_stack,
+        with_stack=info.with_stack,
         configurations=tuple(cells),
         health=health,
         warnings=(*recording.warnings, *notes, *_warnings(recording, view, health, info, cells)),

@@ -18,14 +18,21 @@ _LAST = ("verify_us", "verify_token_us")
 
 def null_space(design: Design) -> Matrix:
     """Return rows spanning the directions that no row sees, in column-scaled coefficients."""
-    _, values, directions = np.linalg.svd(design.matrix, full_matrices=True)
+    values, directions = _directions(design)
     return np.asarray(directions[_rank(values) :])
 
 
 def row_space(design: Design) -> Matrix:
     """Return rows spanning the directions that the rows see, in column-scaled coefficients."""
-    _, values, directions = np.linalg.svd(design.matrix, full_matrices=True)
+    values, directions = _directions(design)
     return np.asarray(directions[: _rank(values)])
+
+
+def _directions(design: Design) -> tuple[Vector, Matrix]:
+    """Return the singular values and all right singular vectors: those of the small factor of a QR."""
+    small = np.linalg.qr(design.matrix, mode="r")
+    _, values, directions = np.linalg.svd(small, full_matrices=True)
+    return values, np.asarray(directions)
 
 
 def _rank(values: Vector) -> int:
@@ -34,7 +41,7 @@ def _rank(values: Vector) -> int:
 
 def identifiability(design: Design, columns: Sequence[str]) -> Identifiability:
     """Return rank, condition number, and the pairs of terms that trade for each other."""
-    _, values, directions = np.linalg.svd(design.matrix, full_matrices=True)
+    values, directions = _directions(design)
     rank = _rank(values)
     least = float(values[-1]) if len(values) == len(columns) else 0.0
     condition = min(float(values[0]) / max(least, float(values[0]) / _LARGEST_CONDITION), _LARGEST_CONDITION)

@@ -86,22 +86,12 @@ def _phase_rows(
         return []
     rows = []
     if phase in cell.graph:
-        factors = _less_last_selection(columns, factors, phase, cell)
         rows.append(_row(index, phase, cell.graph[phase], wire, factors, cell.num_steps))
     if phase in cell.stage and (kind == "stage" or both):
         overhead = np.array([float(name == f"stage_overhead_{phase}_us") for name in columns])
         whole = phase_vector(columns, phase, at)
         rows.append(_row(index, phase, cell.stage[phase], wire, whole + overhead, cell.num_steps))
     return rows
-
-
-def _less_last_selection(columns: Sequence[str], factors: Vector, phase: str, cell: Cell) -> Vector:
-    """Events around the forwards of a graph end with the last forward, before its selection."""
-    if phase != "draft" or not cell.steps_exclude_selection or "draft_selection_us" not in columns:
-        return factors
-    changed: Vector = factors.copy()
-    changed[list(columns).index("draft_selection_us")] -= 1.0
-    return changed
 
 
 def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[CollectiveCost]) -> list[Row]:
@@ -115,7 +105,7 @@ def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[C
         batch_size=cell.padded_batch_size,
         context_tokens=cell.context_tokens,
     )
-    factors = phase_vector(columns, "draft", one)
+    factors = phase_vector(columns, "draft", one).copy()
     if cell.steps_exclude_selection and "draft_selection_us" in columns:
         factors[list(columns).index("draft_selection_us")] = 0.0
     wire = sum(cost.per_forward * cost.wire_us for cost in costs if cost.phase == "draft")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +108,15 @@ def factor(name: str, at: Setting) -> float:
 
 
 def vector(columns: Sequence[str], names: Sequence[str], at: Setting) -> Vector:
-    """Return the factors of `names` over `columns`, zero for the others."""
-    return np.array([factor(column, at) if column in names else 0.0 for column in columns])
+    """Return the factors of `names` over `columns`, zero for the others; read-only."""
+    return _vector(tuple(columns), tuple(names), at)
+
+
+@lru_cache(maxsize=1 << 14)  # leaving one configuration out repeats nearly all of them
+def _vector(columns: tuple[str, ...], names: tuple[str, ...], at: Setting) -> Vector:
+    found = np.array([factor(column, at) if column in names else 0.0 for column in columns])
+    found.flags.writeable = False
+    return found
 
 
 def cycle_vector(columns: Sequence[str], at: Setting) -> Vector:

@@ -50,8 +50,9 @@ def phase_times(
 ) -> dict[str, PhaseTimes]:
     """Return the phases of one configuration whose collectives were timed, by name.
 
-    `event_pair_us`, by rank, is what a pair of events adds to what it times; it is taken out of every
-    duration, none of which falls below 0. A rank that timed nothing usable is not in `by_rank`.
+    `event_pair_us`, by rank, is what a pair of events adds to what it times inside a graph; it is taken out
+    of every duration there, none of which falls below 0. A rank that timed nothing usable is not in
+    `by_rank`.
     """
     return {name: found for name in _PHASES if (found := _phase(name, ranks, event_pair_us))}
 
@@ -60,7 +61,11 @@ def _phase(
     name: str, ranks: Mapping[int, Sequence[SpanCycle]], event_pair_us: Mapping[int, float | None]
 ) -> PhaseTimes | None:
     lists = {
-        rank: [values for c in cycles if (values := (c.collectives_us or {}).get(name)) is not None]
+        rank: [
+            tuple(max(value - _events_us(cycle, name, event_pair_us.get(rank)), 0.0) for value in values)
+            for cycle in cycles
+            if (values := (cycle.collectives_us or {}).get(name)) is not None
+        ]
         for rank, cycles in ranks.items()
     }
     lengths = Counter(len(values) for own in lists.values() for values in own)
@@ -68,11 +73,7 @@ def _phase(
     if not usual:
         return None
     alike = {rank: [values for values in own if len(values) == usual] for rank, own in sorted(lists.items())}
-    by_rank = {
-        rank: np.maximum(np.array(own, dtype=float) - (event_pair_us.get(rank) or 0.0), 0.0)
-        for rank, own in alike.items()
-        if own
-    }
+    by_rank = {rank: np.array(own, dtype=float) for rank, own in alike.items() if own}
     count = sum(lengths.values())
     return PhaseTimes(
         phase=name,
@@ -81,6 +82,11 @@ def _phase(
         lists=count,
         left_out=count - lengths[usual],
     )
+
+
+def _events_us(cycle: SpanCycle, phase: str, pair_us: float | None) -> float:
+    """Return what the events of one pair took; of eager calls nothing: there the GPU waits for the host."""
+    return 0.0 if pair_us is None or (cycle.graph or {}).get(phase) is False else pair_us
 
 
 def wire_us(by_rank: Sequence[Times]) -> Times:

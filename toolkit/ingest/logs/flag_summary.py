@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import Any
 
 _SECRET = re.compile(
@@ -23,12 +24,12 @@ _MASK = "***"
 
 
 def flag_summary(arguments: dict[str, Any], *, all_of_them: bool) -> str:
-    """Return `name=value` words of the flags that are set; secrets are masked, defaults left out."""
+    """Return `name=value` words of the flags that are set, without secrets, folders and defaults."""
     words = []
     for name, value in arguments.items():
         telling = all_of_them or _TELLING.match(name) or (value is True and _SWITCH.match(name))
         if telling and value is not None and value is not False:
-            words.append(f"{name}={_shown(masked(value, name))}")
+            words.append(f"{name}={_shown(_without_folders(masked(value, name)))}")
     return " ".join(words)
 
 
@@ -41,6 +42,17 @@ def masked(value: Any, name: str = "") -> Any:
     if isinstance(value, (list, tuple)):
         return [masked(item) for item in value]
     return _CREDENTIALS_IN_URL.sub(f"://{_MASK}@", value) if isinstance(value, str) else value
+
+
+def _without_folders(value: Any) -> Any:
+    """Return a value with paths cut to their last part: where somebody's files lie is theirs."""
+    if isinstance(value, dict):
+        return {key: _without_folders(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(item) for item in value]
+    if isinstance(value, str) and value.startswith(("/", "~/", "./", "../")):
+        return PurePath(value).name or value
+    return value
 
 
 def _shown(value: Any) -> str:
