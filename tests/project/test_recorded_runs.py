@@ -1,4 +1,4 @@
-"""The runs under traces/ are small, private and say the same in every file."""
+"""The runs under traces/ are small, private and say the same in every file; first those taken by script."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from toolkit.schema.run import RUN_SCHEMA, RunInfo
 from toolkit.schema.spans import SPANS_SCHEMA, SpanCycle
 
 TRACES = Path(__file__).resolve().parents[2] / "traces"
-RUNS = sorted(TRACES.glob("*/run.json"))
-FOLDERS = [path.parent for path in RUNS]
+ALL = sorted(path.parent for path in TRACES.glob("*/run.json"))
+FOLDERS = [folder for folder in ALL if "llama-8b-shaped-dummy" not in folder.name]
 SPANS = [path for folder in FOLDERS for path in sorted(folder.glob("spans-TP-*.jsonl.gz"))]
 TRACED = [folder for folder in FOLDERS if any(folder.glob("trace-TP-*"))]
 CONTENTS = {"run.json", "client.json", "server.log"}
@@ -97,9 +97,9 @@ def steady_rates(folder: Path) -> list[float]:
     return rates
 
 
-def test_all_recorded_runs_together_stay_below_5_mb() -> None:
+def test_all_recorded_runs_together_stay_below_8_mb() -> None:
     assert len(FOLDERS) >= 65
-    assert sum(path.stat().st_size for path in TRACES.rglob("*") if path.is_file()) < 5_000_000
+    assert sum(path.stat().st_size for path in TRACES.rglob("*") if path.is_file()) < 8_000_000
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=name)
@@ -324,7 +324,7 @@ def test_the_draft_graph_is_as_long_as_its_forwards_and_what_lies_between() -> N
 
 
 def test_nothing_in_the_runs_names_a_path_a_secret_or_a_stack() -> None:
-    for folder in FOLDERS:
+    for folder in ALL:
         for path in folder.iterdir():
             text = path.read_bytes()
             text = gzip.decompress(text) if path.suffix == ".gz" else text

@@ -28,7 +28,7 @@ from toolkit.units import us_from_ns
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
 _RUN_AHEAD = 4  # cycles: a queue of two batches fills and drains
 # From an event to a kernel and back, above an empty pair. Graphs with events around forwards or collectives
-# are longer by 1.8 to 2.5 us a pair more than the empty pairs take: 15 recorded runs on two hosts with H200.
+# are longer by 1.8 to 2.7 us a pair more than the empty pairs take: 15 recorded runs on two hosts with H200.
 _KERNELS_BETWEEN_US = 2.2
 _PAUSE = 3.0  # a gap this many usual cycles long held a prefill or an idle server
 
