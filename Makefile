@@ -38,7 +38,7 @@ demo: $(VENV)/installed torch
 
 test: $(VENV)/installed-test torch
 	@$(HAS_TORCH) || echo "== tests that start the reference engine are skipped, because $(NO_TORCH)."
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,15 +42,21 @@ CANDIDATE_KEYS = {
 }
 
 
-@pytest.fixture
-def fitted(toolkit_command: CommandLine, tmp_path: Path) -> Path:
-    """Return a model of plain decoding at 10 ms and cycles of 11 + K ms, as the default model."""
-    path = tmp_path / "measurements.csv"
+@pytest.fixture(scope="module")
+def fitted_once(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
+    """Return a model of plain decoding at 10 ms and cycles of 11 + K ms."""
+    folder = tmp_path_factory.mktemp("fitted")
     rows = [f"SGLang,H200,m,1,{k},1,{k + 1},1,{1 + k / 2},,{11 + k}\n" for k in (1, 3, 5)]
-    path.write_text(HEADER + "SGLang,H200,m,1,0,1,1,1,1,100,10\n" + "".join(rows))
-    done = toolkit_command("model", "fit", path)
-    assert done.returncode == 0, done.stderr
-    return tmp_path / "cost-model.json"
+    (folder / "measurements.csv").write_text(HEADER + "SGLang,H200,m,1,0,1,1,1,1,100,10\n" + "".join(rows))
+    command = [sys.executable, "-m", "toolkit", "model", "fit", "measurements.csv"]
+    subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(repository)}, check=True)
+    return folder / "cost-model.json"
+
+
+@pytest.fixture
+def fitted(fitted_once: Path, tmp_path: Path) -> Path:
+    """Return that model as the default model of the folder in which commands run."""
+    return Path(shutil.copy(fitted_once, tmp_path))
 
 
 def answer(command: CommandLine, *arguments: object) -> dict:  # type: ignore[type-arg]
