@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +77,8 @@ def test_a_process_that_has_ended_but_was_not_waited_for_is_gone() -> None:
 def test_a_process_that_is_no_server_is_named() -> None:
     with subprocess.Popen(["sleep", "30"]) as process:
         try:
+            while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sleep"):
+                time.sleep(0.01)  # a process that has just been made has no command line, or ours
             with pytest.raises(CaptureError, match=r"\(sleep\) runs no inference engine"):
                 attach(process.pid)
         finally:

@@ -85,7 +85,7 @@ def _root(given: Process, table: dict[int, Process]) -> tuple[Process, Engine]:
         engine = engine_by_libraries(one.pid)
         if engine:
             return given, engine
-    name = os.path.basename(given.command[0]) if given.command else "a kernel thread"
+    name = os.path.basename(given.command[0]) if given.command else "no command line yet, or a kernel thread"
     raise CaptureError(
         f"process {given.pid} ({name}) runs no inference engine and neither do its children; "
         "give the id of an SGLang, vLLM or reference engine process"

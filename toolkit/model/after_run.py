@@ -69,6 +69,7 @@ def one_step(columns: Sequence[str], at: Setting) -> Vector:
                 batch_size=at.batch_size,
                 context_tokens=at.context_tokens,
                 overlap=at.overlap,
+                experts=at.experts,
             ),
         )
         for steps in (1, 2)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import log2
 
+from toolkit.model.experts import Experts
 from toolkit.model.terms import Setting
-from toolkit.schema.cost import FittedCell
+from toolkit.schema.cost import FittedCell, GroupModel
 from toolkit.schema.inspection import AcceptanceReport, CollectiveReport
 
 DesignKey = tuple[int, int, int, int, int | None, bool]
@@ -67,6 +68,7 @@ class Cell:
     eager: bool = False
     draft_eager: bool = False
     acceptance: AcceptanceReport | None = None
+    experts: Experts | None = None  # of the group, where cycles tell all (see `Setting`)
 
     @property
     def overlap(self) -> bool:
@@ -95,4 +97,11 @@ def setting_of(cell: Cell | FittedCell) -> Setting:
         batch_size=cell.padded_batch_size,
         context_tokens=cell.context_tokens,
         overlap=cell.overlap,
+        experts=Experts(*cell.experts) if cell.experts else None,
     )
+
+
+def group_experts(group: GroupModel) -> Experts | None:
+    """Return the experts that bend the costs of a fitted group; None in most."""
+    experts = group.cells[0].experts if group.cells else None
+    return Experts(*experts) if experts else None

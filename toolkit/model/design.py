@@ -104,9 +104,14 @@ def _contexts(detail: FitDetail) -> int | None:
     return contexts[0] if contexts else None
 
 
-def _chain(steps: int, batch: int, context: int | None) -> Setting:
+def _chain(detail: FitDetail, steps: int, batch: int, context: int | None) -> Setting:
     return Setting(
-        num_steps=steps, num_draft_tokens=steps + 1, topk=1, batch_size=batch, context_tokens=context
+        num_steps=steps,
+        num_draft_tokens=steps + 1,
+        topk=1,
+        batch_size=batch,
+        context_tokens=context,
+        experts=detail.cells[0].experts,
     )
 
 
@@ -114,12 +119,14 @@ def _choices(detail: FitDetail) -> list[Setting]:
     batches = sorted({cell.batch_size for cell in detail.cells} | set(_NEW_BATCHES))
     known = sorted({cell.context_tokens for cell in detail.cells if cell.context_tokens})
     contexts: list[int | None] = [*known[:3]] or [None]
-    return [_chain(steps, batch, context) for steps, batch, context in product(_STEPS, batches, contexts)]
+    return [
+        _chain(detail, steps, batch, context) for steps, batch, context in product(_STEPS, batches, contexts)
+    ]
 
 
 def _decisions(detail: FitDetail) -> list[Setting]:
     batches = sorted({cell.batch_size for cell in detail.cells})
-    return [_chain(steps, batch, _contexts(detail)) for steps in _DECISION_STEPS for batch in batches]
+    return [_chain(detail, steps, batch, _contexts(detail)) for steps in _DECISION_STEPS for batch in batches]
 
 
 def _scale(detail: FitDetail) -> float:

@@ -13,6 +13,7 @@ from toolkit.model.cell import Cell, GroupKey, setting_of
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.design import next_runs, run_where_missed
+from toolkit.model.experts import experts_of
 from toolkit.model.fit_cells import FitDetail, fit_cells, own_wire_us
 from toolkit.model.fit_warnings import fit_warnings
 from toolkit.model.grouping import group_text, grouped, joined_warning, screened
@@ -57,6 +58,8 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
 
 
 def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> GroupModel:
+    if not any(cell.graph or cell.stage or cell.steps for cell in cells):
+        cells = [replace(cell, experts=experts_of(key[1])) for cell in cells]
     detail = fit_cells(cells, seed=seed, draws=draws)
     held_out, scales, misses = holdout(detail)
     noise = replace(detail.fitted.noise, plain_scale=scales["plain"], speculative_scale=scales["speculative"])
@@ -114,6 +117,7 @@ def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
                 fitted_us=forecast.value if forecast.determined else None,
                 accept_length=cell.acceptance.accept_length if cell.acceptance else None,
                 overlap=cell.overlap,
+                experts=cell.experts,
                 wire_us=own_wire_us(cell, detail.fitted.costs),
             )
         )

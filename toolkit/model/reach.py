@@ -12,7 +12,7 @@ FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.05, 0.10
 # batch sizes errs by about these shares for each doubling away from the nearest of them
 _PER_DOUBLING_INSIDE, _PER_DOUBLING_OUTSIDE = 0.08, 0.12
 _PER_CONTEXT_DOUBLING = 0.05  # attention kernels split long contexts otherwise than short ones
-_TREE_SHARE = 1.04
+_TREE_SHARE = 1.1  # of the chain of the same steps and width; dense models, three published pairs
 _CONTEXT_FREE = 2.0
 
 
@@ -67,10 +67,11 @@ def _context(support: Support, at: Setting) -> Reach:
 def tree_share(support: Support, at: Setting) -> float:
     """Return how much longer a tree takes than the chain the fit knows, where only chains were measured.
 
-    At equal steps and width trees cost about 10 % more on dense models and no more on average on
-    mixtures of experts: half of that is taken.
+    At equal steps and width trees cost about 10 % more on dense models, and on mixtures of experts now
+    more, now less.
     """
-    return _TREE_SHARE if at.topk > 1 and support.topks == (1,) else 1.0
+    only_chains = at.topk > 1 and support.topks == (1,) and at.experts is None
+    return _TREE_SHARE if only_chains else 1.0
 
 
 def _topk(support: Support, at: Setting) -> Reach:

@@ -20,6 +20,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.model.experts import Experts, bent
+
 Vector = NDArray[np.float64]
 TOKENS_PER_CONTEXT_UNIT = 1000.0
 
@@ -82,11 +84,12 @@ class Setting:
     batch_size: int
     context_tokens: int | None
     overlap: bool = True
+    experts: Experts | None = None  # only where phases were not timed, and the cycle tells all
 
 
 def factor(name: str, at: Setting) -> float:
     """Return what the coefficient `name` is multiplied by in a cycle of `at`."""
-    forwards = max(at.num_steps - 1, 0)
+    forwards = _forwards(at)
     context = (at.context_tokens or 0) / TOKENS_PER_CONTEXT_UNIT
     if name in ("decode_sequence_us", "host_sequence_us"):
         return float(at.batch_size)
@@ -103,8 +106,22 @@ def factor(name: str, at: Setting) -> float:
     if name == "draft_branch_us":
         return float(forwards if at.topk > 1 else 0)
     if name == "verify_token_us":
-        return float(at.batch_size * at.num_draft_tokens)
+        return float(at.batch_size * _width(at, at.num_draft_tokens))
     return 1.0
+
+
+def _forwards(at: Setting) -> float:
+    """Return the draft forwards of the draft pass; with experts, so that a chain stays one straight line.
+
+    Cycles alone do not tell a draft forward from the tokens it adds to verify: both bend alike.
+    """
+    if at.num_steps < 2:
+        return 0.0
+    return _width(at, at.num_steps + 1) - 2.0
+
+
+def _width(at: Setting, width: int) -> float:
+    return float(width) if at.experts is None or width < 2 else bent(at.experts, width, at.batch_size)
 
 
 def vector(columns: Sequence[str], names: Sequence[str], at: Setting) -> Vector:

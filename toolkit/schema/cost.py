@@ -85,6 +85,7 @@ class FittedCell:
     accept_length: float | None = None
     overlap: bool = True  # host work hidden behind the GPU's
     wire_us: float | None = None  # collectives in its cycle, by its own trace or spans; None: as the group's
+    experts: tuple[int, int] | None = None  # routed experts and those of one token, where they bend its cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
