@@ -10,7 +10,7 @@ HAS_TORCH = $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_s
 NO_TORCH = $(if $(TORCH),$(TORCH) could not be installed (pip says why above),TORCH= asks for no torch)
 MODEL ?= build/cost-model.json
 
-.PHONY: help demo test lint check engine-facts clean torch
+.PHONY: help demo test lint check accuracy engine-facts clean torch
 
 help:
 	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays; then go round the"
@@ -18,6 +18,7 @@ help:
 	@echo "make test   run the tests (no GPU)"
 	@echo "            both install $(TORCH), a large download on some systems; TORCH= does without it"
 	@echo "make check  ruff, mypy, import contracts and the tests"
+	@echo "make accuracy  how well fits and forecasts predict what they never saw"
 	@echo "make engine-facts  read the hooked names and signatures from the engines' packages again"
 	@echo "make clean  remove build/ and the environment"
 
@@ -47,6 +48,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 check: lint test
+
+# The tables of docs/accuracy.md: fits and forecasts on what they never saw. Takes about a minute.
+accuracy: $(VENV)/installed-test
+	$(BIN)/python -m tests.benchmarks.accuracy
 
 # What the hooks rely on in each engine release, read from the real packages: a renamed method shows here.
 engine-facts: $(VENV)/installed

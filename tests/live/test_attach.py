@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 

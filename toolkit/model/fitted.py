@@ -24,6 +24,7 @@ class Support:
     steps: tuple[int, ...]
     topks: tuple[int, ...]
     contexts: tuple[tuple[int, int], ...]  # (batch, context)
+    overlaps: tuple[bool, ...] = ()  # of speculative cells: whether host work was hidden
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ def support_of(cells: Iterable[Cell] | Iterable[FittedCell]) -> Support:
         speculative_batches=_values(cell.padded_batch_size for cell in speculative),
         steps=_values(cell.num_steps for cell in speculative),
         topks=_values(cell.topk for cell in speculative),
+        overlaps=tuple(sorted({cell.overlap for cell in speculative})),
         contexts=tuple(
             sorted({(cell.padded_batch_size, cell.context_tokens) for cell in seen if cell.context_tokens})
         ),

@@ -24,6 +24,7 @@ def batches_of(support: Support, at: Setting) -> tuple[int, ...]:
 def reach(support: Support, at: Setting) -> tuple[tuple[str, ...], float]:
     """Return marks in words and the standard deviation of the model's error."""
     found = [_batch(support, at), _steps(support, at), _context(support, at), _topk(support, at)]
+    found.append(_overlap(support, at))
     return tuple(mark for mark, _ in found if mark), max(form for _, form in found)
 
 
@@ -72,6 +73,12 @@ def tree_share(support: Support, at: Setting) -> float:
     """
     only_chains = at.topk > 1 and support.topks == (1,) and at.experts is None
     return _TREE_SHARE if only_chains else 1.0
+
+
+def _overlap(support: Support, at: Setting) -> Reach:
+    if at.num_steps == 0 or not support.overlaps or at.overlap in support.overlaps:
+        return "", FORM_INSIDE
+    return f"a cycle {'with' if at.overlap else 'without'} the overlap scheduler was not measured", FORM_FAR
 
 
 def _topk(support: Support, at: Setting) -> Reach:

@@ -1,0 +1,1 @@
+"""Benchmarks: what a whole fit or command achieves. Not part of the tests."""
