@@ -62,6 +62,8 @@ def inspect_recording(recording: Recording) -> RunReport:
         acceptance_kind=info.acceptance,
         overlap_schedule=info.overlap_schedule,
         with_stack=info.with_stack,
+        backend=info.backend,
+        heads=_heads(info),
         configurations=tuple(cells),
         health=health,
         warnings=(*recording.warnings, *notes, *_warnings(recording, view, health, info, cells)),
@@ -112,6 +114,13 @@ def _completed(recording: Recording) -> tuple[RunInfo, list[str]]:
                 + (f", taken as a chain of {width - 1} steps" if chain else "")
             )
     return info, notes
+
+
+def _heads(info: RunInfo) -> int | None:
+    """Return the target's attention heads, as run.json has them of its config.json."""
+    shape = info.captured.get("model_shape")
+    heads = shape.get("heads") if isinstance(shape, dict) else None
+    return heads if isinstance(heads, int) and not isinstance(heads, bool) and heads > 0 else None
 
 
 def _draft_tp(cells: Sequence[Configuration], info: RunInfo) -> tuple[int | None, str | None]:

@@ -10,7 +10,7 @@ from toolkit.forecast.candidates import Drawn, Forecaster
 from toolkit.forecast.group_choice import chosen_group
 from toolkit.forecast.situation import Situation, draft_tokens, padded_batch, situation_of
 from toolkit.forecast.what_if import forecaster_for
-from toolkit.model.cell import group_experts
+from toolkit.model.cell import group_shape
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import CostModel, GroupModel
 from toolkit.schema.forecast import Question, Scenario
@@ -55,7 +55,7 @@ def _setting(group: GroupModel, situation: Situation, row: Scenario, batch: int)
         batch_size=padded_batch(group, batch),
         context_tokens=row.context_tokens or situation.context_tokens,
         overlap=group.overlap_schedule is not False,
-        experts=group_experts(group),
+        shape=group_shape(group),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from toolkit.model.cell import group_experts
+from toolkit.model.cell import group_shape
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Question
@@ -116,5 +116,5 @@ def setting_for(
         batch_size=padded_batch(group, situation.batch_size),
         context_tokens=situation.context_tokens,
         overlap=group.overlap_schedule is not False,
-        experts=group_experts(group),
+        shape=group_shape(group),
     )

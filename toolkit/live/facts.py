@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -12,11 +11,10 @@ from toolkit.ingest.logs.flag_summary import flag_summary
 from toolkit.ingest.logs.server_args import overlaid, settings_of
 from toolkit.live.http import HttpError, ServerHttp
 from toolkit.live.log_window import settings_in_log
-from toolkit.live.proc import inner_path
+from toolkit.live.model_config import config_count
 from toolkit.live.server import Server
 from toolkit.schema.run import AcceptanceKind, RunInfo
 
-_MOST_CONFIG_BYTES = 1 << 20
 _PROBED_FLAGS = {  # the probe's names for arguments of SGLang
     "dp_size": "dp_size",
     "pp_size": "pp_size",
@@ -180,29 +178,13 @@ def vocabulary_size(server: Server, flags: Mapping[str, Any]) -> int | None:
     for value in (flags.get("vocab_size"), flags.get("vocab")):
         if isinstance(value, int) and value > 1:
             return value
-    return _config_count(server, flags, "vocab_size")
+    return config_count(server, flags, "vocab_size")
 
 
 def most_context(server: Server, flags: Mapping[str, Any]) -> int | None:
     """Return the longest context that the server takes, None where nobody says."""
     names = ("context_length", "max_model_len", "context")
-    return _count(flags, *names) or _config_count(server, flags, "max_position_embeddings")
-
-
-def _config_count(server: Server, flags: Mapping[str, Any], name: str) -> int | None:
-    model = flags.get("model_path") or flags.get("model") or flags.get("config")
-    if not isinstance(model, str):
-        return None
-    path = inner_path(server.pid, model)
-    path = path if path.suffix == ".json" else path / "config.json"
-    try:
-        with path.open("rb") as file:
-            config = json.loads(file.read(_MOST_CONFIG_BYTES))
-    except (OSError, ValueError):
-        return None
-    config = config if isinstance(config, dict) else {}
-    inner = config.get("text_config")
-    return _count({**config, **(inner if isinstance(inner, dict) else {})}, name)
+    return _count(flags, *names) or config_count(server, flags, "max_position_embeddings")
 
 
 def _model_name(model: str | None) -> str | None:

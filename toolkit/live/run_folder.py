@@ -20,6 +20,7 @@ from toolkit.ingest.spans import write_spans
 from toolkit.live.capture import Captured
 from toolkit.live.confidence import throughput
 from toolkit.live.gpu import clock_summary, gpu_lines
+from toolkit.live.model_config import model_shape
 from toolkit.live.target import Target
 from toolkit.schema.profile import Load
 from toolkit.schema.run import RunInfo
@@ -125,6 +126,7 @@ def _captured(target: Target, found: Captured) -> dict[str, Any]:
         "throughput_tok_s": {"value": rate.value, "lo": rate.lo, "hi": rate.hi} if rate else None,
         "probe": {key: status[key] for key in ("mode", "hooks", "in_graph", "torch") if key in status}
         or None,
+        "model_shape": model_shape(target.server, target.flags),
         "excluded_windows": found.excluded,
         "warnings": found.warnings,
         "gpus": target.gpus,

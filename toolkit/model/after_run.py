@@ -69,7 +69,7 @@ def one_step(columns: Sequence[str], at: Setting) -> Vector:
                 batch_size=at.batch_size,
                 context_tokens=at.context_tokens,
                 overlap=at.overlap,
-                experts=at.experts,
+                shape=at.shape,
             ),
         )
         for steps in (1, 2)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import log2
 
 from toolkit.model.experts import Experts
+from toolkit.model.model_shape import DENSE, ModelShape
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import FittedCell, GroupModel
 from toolkit.schema.inspection import AcceptanceReport, CollectiveReport
@@ -68,7 +69,7 @@ class Cell:
     eager: bool = False
     draft_eager: bool = False
     acceptance: AcceptanceReport | None = None
-    experts: Experts | None = None  # of the group, where cycles tell all (see `Setting`)
+    shape: ModelShape = DENSE
 
     @property
     def overlap(self) -> bool:
@@ -97,11 +98,15 @@ def setting_of(cell: Cell | FittedCell) -> Setting:
         batch_size=cell.padded_batch_size,
         context_tokens=cell.context_tokens,
         overlap=cell.overlap,
-        experts=Experts(*cell.experts) if cell.experts else None,
+        shape=_shape(cell) if isinstance(cell, FittedCell) else cell.shape,
     )
 
 
-def group_experts(group: GroupModel) -> Experts | None:
-    """Return the experts that bend the costs of a fitted group; None in most."""
-    experts = group.cells[0].experts if group.cells else None
-    return Experts(*experts) if experts else None
+def group_shape(group: GroupModel) -> ModelShape:
+    """Return the shape that a fitted group's costs follow."""
+    return _shape(group.cells[0]) if group.cells else DENSE
+
+
+def _shape(cell: FittedCell) -> ModelShape:
+    experts = Experts(*cell.experts) if cell.experts else None
+    return ModelShape(experts=experts, wave_requests=cell.wave_requests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from toolkit.model.cell import Cell, Timed, steps_text
+from toolkit.model.model_shape import ModelShape, wave_requests
 from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
 
 _BUSY = 0.8  # GPU-busy share of a traced cycle from which tracing cannot have lengthened it much
@@ -26,6 +27,20 @@ def cells_of(inspection: Inspection) -> tuple[list[Cell], list[str]]:
     return cells, warnings
 
 
+def _tree(run: RunReport, found: Configuration) -> tuple[int, int]:
+    """Return topk and the tokens verified for a request; 0 where a tree does not say."""
+    topk = found.topk or run.topk or 1
+    if found.num_steps == 0:
+        return 1, 1
+    return topk, found.num_draft_tokens or ((found.num_steps or 0) + 1 if topk == 1 else 0)
+
+
+def _shape(run: RunReport) -> ModelShape:
+    if run.engine != "sglang":
+        return ModelShape()
+    return ModelShape(wave_requests=wave_requests(run.heads, run.tp_size, run.gpu, run.backend))
+
+
 def _setting(configuration: Configuration) -> str:
     steps = "unknown steps" if configuration.num_steps is None else steps_text(configuration.num_steps)
     return f"{steps} at batch {configuration.batch_size if configuration.batch_size is not None else '?'}"
@@ -37,11 +52,7 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
         return "its step count is not known or adapts"
     if not found.batch_size or found.batch_size < 1:
         return "its batch size is not known"
-    topk = found.topk or run.topk or 1
-    if found.num_steps == 0:
-        topk, width = 1, 1
-    else:
-        width = found.num_draft_tokens or (found.num_steps + 1 if topk == 1 else 0)
+    topk, width = _tree(run, found)
     if width < 1:
         return "a draft tree needs its number of draft tokens"
     length = found.acceptance.accept_length if found.acceptance else None
@@ -61,6 +72,7 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
         engine_version=run.engine_version,
         draft_tp=run.draft_tp,
         overlap_schedule=run.overlap_schedule,
+        shape=_shape(run),
         acceptance_kind=run.acceptance_kind,
         num_steps=found.num_steps,
         num_draft_tokens=width,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from toolkit.model.cell import Cell
 from toolkit.model.terms import PER
 
-ContextForms = Mapping[str, str]  # of "decode" and "verify": "context" of one request, or "kv" of all
+# of "decode" and "verify": "context" of one request, "kv" of all, or "waves" (verify)
+ContextForms = Mapping[str, str]
 PER_REQUEST: ContextForms = {"decode": "context", "verify": "context"}
 # contexts closer than this tell nothing about a context term
 _CONTEXT_RATIO = 2.0

@@ -1,7 +1,7 @@
 """The cycle time of a setting from a fit: point, range where the data leaves it open, and draws.
 
 Draw i of every setting uses the same refit, so differences between settings are paired. Model error
-is log-normal on top (`reach.py`): 2 % inside what was seen, 5 % to twice the steps, 10 % beyond.
+is log-normal on top (`reach.py`): 2 % inside what was seen, 3.5 % to twice the steps, 10 % beyond.
 Near measured configurations the forecast is drawn towards them (`residuals.py`).
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from toolkit.model.collective_costs import cycle_wire_us
 from toolkit.model.fitted import Fitted
-from toolkit.model.reach import FORM_INSIDE, batches_of, reach
+from toolkit.model.reach import FORM_INSIDE, FORM_NEAR, batches_of, reach
 from toolkit.model.residuals import Pull, no_pull, pull_at
 from toolkit.model.summed_cycle import DETERMINED, host_floor, open_share, summed_cycle
 from toolkit.model.terms import Setting, Vector, cycle_vector
@@ -174,7 +174,7 @@ def _open(
     # between plain decoding and the steps seen the range itself holds every shape the cycle can have
     bracketed = at.num_steps < max(fitted.support.steps, default=0) and len(fitted.support.plain_batches)
     error = np.hypot(FORM_INSIDE if bracketed else form, spread)
-    edge = np.exp(_NORMAL_95 * _scale(fitted, at) * error)
+    edge = np.exp(_NORMAL_95 * _scale(fitted, at, form) * error)
     return CycleForecast(
         value=value,
         lo=float(ends[0] / edge),
@@ -197,7 +197,7 @@ def _with_errors(
     key = [fitted.seed, 2, at.num_steps, at.num_draft_tokens, at.topk, at.batch_size, at.context_tokens or 0]
     errors = np.random.default_rng(key).standard_normal((2, len(logs)))
     unknown = 1 - pull.known
-    scale = 1 + (_scale(fitted, at) - 1) * unknown
+    scale = 1 + (_scale(fitted, at, form) - 1) * unknown
     spread = float(np.sqrt(unknown * spread**2 + pull.known * run_spread(fitted, at) ** 2))
     expected = scale * (logs + max(form, pull.tau) * np.sqrt(unknown) * errors[0])
     return (
@@ -206,8 +206,10 @@ def _with_errors(
     )
 
 
-def _scale(fitted: Fitted, at: Setting) -> float:
-    return fitted.noise.plain_scale if at.num_steps == 0 else fitted.noise.speculative_scale
+def _scale(fitted: Fitted, at: Setting, form: float) -> float:
+    """Return the factor that held-out configurations ask for; beyond what was seen it narrows nothing."""
+    scale = fitted.noise.plain_scale if at.num_steps == 0 else fitted.noise.speculative_scale
+    return scale if form <= FORM_NEAR else max(scale, 1.0)
 
 
 def _spread(fitted: Fitted, at: Setting, value: float) -> float:

@@ -111,7 +111,7 @@ def _chain(detail: FitDetail, steps: int, batch: int, context: int | None) -> Se
         topk=1,
         batch_size=batch,
         context_tokens=context,
-        experts=detail.cells[0].experts,
+        shape=detail.cells[0].shape,
     )
 
 

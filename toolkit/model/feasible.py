@@ -154,7 +154,7 @@ def _objectives(cells: Sequence[SeenCell], columns: Sequence[str]) -> list[Vecto
                 topk=1,
                 batch_size=batch,
                 context_tokens=context,
-                experts=cells[0][0].experts,
+                shape=cells[0][0].shape,
             )
             wanted.append(cycle_vector(columns, at))
             wanted.append(vector(columns, DRAFT_TERMS, at))

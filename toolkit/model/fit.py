@@ -59,7 +59,8 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
 
 def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> GroupModel:
     if not any(cell.graph or cell.stage or cell.steps for cell in cells):
-        cells = [replace(cell, experts=experts_of(key[1])) for cell in cells]
+        experts = experts_of(key[1])
+        cells = [replace(cell, shape=replace(cell.shape, experts=experts)) for cell in cells]
     detail = fit_cells(cells, seed=seed, draws=draws)
     held_out, scales, misses = holdout(detail)
     noise = replace(detail.fitted.noise, plain_scale=scales["plain"], speculative_scale=scales["speculative"])
@@ -117,7 +118,8 @@ def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
                 fitted_us=forecast.value if forecast.determined else None,
                 accept_length=cell.acceptance.accept_length if cell.acceptance else None,
                 overlap=cell.overlap,
-                experts=cell.experts,
+                experts=cell.shape.experts,
+                wave_requests=cell.shape.wave_requests,
                 wire_us=own_wire_us(cell, detail.fitted.costs),
             )
         )

@@ -116,11 +116,11 @@ def _below(points: Matrix, columns: Sequence[str], highest_us: float) -> Matrix:
 def _best_columns(
     cells: Sequence[Cell], flags: Sequence[bool], costs: Sequence[CollectiveCost], runs: RunSpreads
 ) -> tuple[str, ...]:
-    """Return the columns with the context terms that fit better: of one request, or of the whole batch.
+    """Return the columns with the context terms that fit best: of one request, of the batch, or in waves.
 
     Where memory bandwidth bounds attention its time grows with the keys of all requests; where one
-    request's keys are read by too few blocks, with the longest. The phases share no coefficient, so
-    each chooses alone.
+    request's keys are read by too few blocks, with the longest, as often as the requests fill the GPU.
+    The phases share no coefficient, so each chooses alone.
     """
     chosen = dict(PER_REQUEST)
     for phase, family in _CONTEXT_PHASES.items():
@@ -133,6 +133,10 @@ def _best_columns(
         if misfit:
             better = misfit["context"] < _BETTER * misfit["kv"] - 1.0  # one squared standard error
             chosen[phase] = "context" if better else "kv"
+        if phase == "verify" and misfit and cells[0].shape.wave_requests is not None:
+            waves = columns_of(cells, flags, {**chosen, phase: "waves"})
+            if _misfit(rows_of(cells, waves, flags, costs), family, runs) <= misfit[chosen[phase]]:
+                chosen[phase] = "waves"
     return columns_of(cells, flags, chosen)
 
 

@@ -20,7 +20,8 @@ _FOLD_DRAWS = 60
 _MOST_FOLDS = 60
 _ENOUGH_TO_CALIBRATE = 5
 _COVERED = 0.9
-_MOST_STRETCH = 2.5
+_LEAST_STRETCH, _MOST_STRETCH = 0.35, 2.5
+_ENOUGH_TO_NARROW = 12
 _KINDS = ("plain", "speculative")
 
 
@@ -111,7 +112,8 @@ def _factor(stretches: Sequence[float]) -> float:
     if len(stretches) < _ENOUGH_TO_CALIBRATE:
         return 1.0
     index = min(ceil((len(stretches) + 1) * _COVERED), len(stretches)) - 1
-    return min(max(1.0, sorted(stretches)[index]), _MOST_STRETCH)
+    least = _LEAST_STRETCH if len(stretches) >= _ENOUGH_TO_NARROW else 1.0
+    return min(max(least, sorted(stretches)[index]), _MOST_STRETCH)
 
 
 def _fold(

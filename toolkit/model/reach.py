@@ -7,11 +7,12 @@ from math import log2
 from toolkit.model.fitted import Support
 from toolkit.model.terms import Setting
 
-FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.05, 0.10
+FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.035, 0.10
 # cost bends in the batch (experts fill up, then arithmetic bounds): on public tables a line through two
 # batch sizes errs by about these shares for each doubling away from the nearest of them
 _PER_DOUBLING_INSIDE, _PER_DOUBLING_OUTSIDE = 0.08, 0.12
 _PER_CONTEXT_DOUBLING = 0.05  # attention kernels split long contexts otherwise than short ones
+_FORM_TREE = 0.07
 _TREE_SHARE = 1.1  # of the chain of the same steps and width; dense models, three published pairs
 _CONTEXT_FREE = 2.0
 
@@ -71,7 +72,7 @@ def tree_share(support: Support, at: Setting) -> float:
     At equal steps and width trees cost about 10 % more on dense models, and on mixtures of experts now
     more, now less.
     """
-    only_chains = at.topk > 1 and support.topks == (1,) and at.experts is None
+    only_chains = at.topk > 1 and support.topks == (1,) and at.shape.experts is None
     return _TREE_SHARE if only_chains else 1.0
 
 
@@ -84,4 +85,4 @@ def _overlap(support: Support, at: Setting) -> Reach:
 def _topk(support: Support, at: Setting) -> Reach:
     if at.num_steps == 0 or not support.topks or at.topk in support.topks:
         return "", FORM_INSIDE
-    return f"topk {at.topk} was not measured", FORM_FAR
+    return f"topk {at.topk} was not measured", _FORM_TREE

@@ -20,7 +20,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.model.experts import Experts, bent
+from toolkit.model.experts import bent
+from toolkit.model.model_shape import DENSE, ModelShape
 
 Vector = NDArray[np.float64]
 TOKENS_PER_CONTEXT_UNIT = 1000.0
@@ -41,6 +42,7 @@ PER = {
     "verify_token_us": "verified token",
     "verify_context_us": "1000 tokens of context",
     "verify_kv_us": "1000 tokens in the batch",
+    "verify_waves_us": "1000 tokens of context and wave",
     "sample_us": "cycle",
     "host_us": "cycle",
     "host_sequence_us": "sequence",
@@ -57,7 +59,7 @@ PHASE_TERMS = {
     "decode": ("decode_us", "decode_sequence_us", "decode_context_us", "decode_kv_us"),
     "draft": ("draft_forward_us", "draft_selection_us", "draft_sequence_us", "draft_branch_us"),
     "draft_extend": ("draft_extend_us",),
-    "verify": ("verify_us", "verify_token_us", "verify_context_us", "verify_kv_us"),
+    "verify": ("verify_us", "verify_token_us", "verify_context_us", "verify_kv_us", "verify_waves_us"),
     "sample": ("sample_us",),
 }
 DRAFT_TERMS = (*PHASE_TERMS["draft"], *PHASE_TERMS["draft_extend"])
@@ -84,7 +86,7 @@ class Setting:
     batch_size: int
     context_tokens: int | None
     overlap: bool = True
-    experts: Experts | None = None  # only where phases were not timed, and the cycle tells all
+    shape: ModelShape = DENSE
 
 
 def factor(name: str, at: Setting) -> float:
@@ -95,6 +97,8 @@ def factor(name: str, at: Setting) -> float:
         return float(at.batch_size)
     if name in ("decode_context_us", "verify_context_us"):
         return context
+    if name == "verify_waves_us":
+        return context * at.shape.waves(at.batch_size)
     if name in ("decode_kv_us", "verify_kv_us"):
         return context * at.batch_size
     if name == "host_serial_us":
@@ -121,7 +125,8 @@ def _forwards(at: Setting) -> float:
 
 
 def _width(at: Setting, width: int) -> float:
-    return float(width) if at.experts is None or width < 2 else bent(at.experts, width, at.batch_size)
+    experts = at.shape.experts
+    return float(width) if experts is None or width < 2 else bent(experts, width, at.batch_size)
 
 
 def vector(columns: Sequence[str], names: Sequence[str], at: Setting) -> Vector:

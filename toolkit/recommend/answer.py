@@ -16,7 +16,7 @@ from toolkit.forecast.situation import Situation, padded_batch, setting_for, sit
 from toolkit.forecast.what_if import forecaster_for
 from toolkit.forecast.wording import step_list_text, steps_text
 from toolkit.model.after_run import one_step, unseen
-from toolkit.model.cell import group_experts
+from toolkit.model.cell import group_shape
 from toolkit.model.fitted import Fitted
 from toolkit.model.recall import fitted_of
 from toolkit.model.terms import Setting, cycle_vector
@@ -150,7 +150,7 @@ def _setting_of(group: GroupModel, candidate: Candidate) -> Setting:
         batch_size=padded_batch(group, candidate.batch_size),
         context_tokens=candidate.context_tokens,
         overlap=group.overlap_schedule is not False,
-        experts=group_experts(group),
+        shape=group_shape(group),
     )
 
 
@@ -191,7 +191,7 @@ def _setting_of_run(group: GroupModel, run: NextRun) -> Setting:
         batch_size=padded_batch(group, run.batch_size),
         context_tokens=run.context_tokens,
         overlap=group.overlap_schedule is not False,
-        experts=group_experts(group),
+        shape=group_shape(group),
     )
 
 

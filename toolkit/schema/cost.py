@@ -86,6 +86,7 @@ class FittedCell:
     overlap: bool = True  # host work hidden behind the GPU's
     wire_us: float | None = None  # collectives in its cycle, by its own trace or spans; None: as the group's
     experts: tuple[int, int] | None = None  # routed experts and those of one token, where they bend its cost
+    wave_requests: float | None = None  # requests whose attention runs side by side, where that is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

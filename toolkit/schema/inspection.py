@@ -172,6 +172,8 @@ class RunReport:
     configurations: tuple[Configuration, ...]
     health: tuple[HealthCheck, ...]
     warnings: tuple[str, ...] = ()
+    backend: str | None = None  # of attention
+    heads: int | None = None  # of the target's attention, over all ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
