@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from toolkit.analysis.acceptance_audit import audits, changes
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
 from toolkit.ingest.folders import read_all
@@ -56,10 +57,16 @@ def _is_without_kernels(recording: Recording) -> bool:
     return bool(recording.traces) and not kernels and not any(others)
 
 
-def inspect_paths(paths: Iterable[str | Path]) -> Inspection:
-    """Read and inspect in one call; what had to be left out is told first in `warnings`."""
+def inspect_paths(paths: Iterable[str | Path], *, offline_accuracy: float | None = None) -> Inspection:
+    """Read and inspect in one call; what had to be left out is told first in `warnings`.
+
+    With the draft head's `offline_accuracy` (0 to 1) each run also says whether it reaches what it should.
+    """
     recordings, left_out = read_all([Path(path) for path in paths])
     found = inspect_runs(recordings)
+    if offline_accuracy is not None:
+        runs = tuple(replace(run, acceptance_audit=audits(run, offline_accuracy)) for run in found.runs)
+        found = replace(found, runs=runs, warnings=(*found.warnings, *changes(runs)))
     return replace(found, warnings=(*left_out, *found.warnings))
 
 

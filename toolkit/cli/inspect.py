@@ -16,7 +16,15 @@ from toolkit.errors import UsageError
 @click.option(
     "--lines", is_flag=True, help="Print what each line of one server log says, a JSON object a line."
 )
-def inspect_command(paths: tuple[Path, ...], as_json: bool, lines: bool) -> None:
+@click.option(
+    "--offline-accuracy",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="P",
+    help="Share of next tokens that the draft head gets right offline: does the server reach what it should?",
+)
+def inspect_command(
+    paths: tuple[Path, ...], as_json: bool, lines: bool, offline_accuracy: float | None
+) -> None:
     """Show where the time of a decode cycle goes.
 
     PATH is a run folder, a folder of run folders, or single files: torch profiler traces (one a
@@ -26,13 +34,14 @@ def inspect_command(paths: tuple[Path, ...], as_json: bool, lines: bool) -> None
     \b
     toolkit inspect traces/2026-11-29-sglang-llama8b-dummy-tp2-k3-b1
     toolkit inspect server.log --lines
+    toolkit inspect traces/my-run --offline-accuracy 0.77
     """
     if lines:
         _print_lines(paths)
         return
     from toolkit.api import inspect_paths
 
-    inspection = inspect_paths(paths)
+    inspection = inspect_paths(paths, offline_accuracy=offline_accuracy)
     print_warnings(inspection.warnings)
     if as_json:
         from toolkit.report.json_text import json_text

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from toolkit.report.tables import counted, number, rendered, share, table, whole
-from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
+from toolkit.schema.inspection import AcceptanceAudit, Configuration, Inspection, PhaseTime, RunReport, Spread
 
 _ORDER = ("draft", "verify", "decode", "sample", "draft_extend", "gap")
 _MOST_TABLE_ROWS = 40
@@ -42,6 +42,8 @@ def _run(run: RunReport) -> Iterator[RenderableType]:
             yield from _configuration(cell, run)
     if tabled:
         yield _rows(tabled)
+    for audit in run.acceptance_audit:
+        yield Text(_audit(audit), style="yellow" if audit.verdict == "fault" else "")
     failed = [check for check in run.health if check.ok is False]
     passed = sum(check.ok is True for check in run.health)
     yield Text(f"health: {passed} of {len(run.health)} checks passed")
@@ -57,6 +59,14 @@ def _head(run: RunReport) -> str:
     if run.acceptance_kind:
         parts.append(f"{run.acceptance_kind} acceptance")
     return "; ".join(parts)
+
+
+def _audit(audit: AcceptanceAudit) -> str:
+    batch = "" if audit.batch_size is None else f", batch {audit.batch_size}"
+    return (
+        f"acceptance: {audit.verdict} at {counted(audit.num_steps, 'step')}{batch}: {audit.measured:.2f} "
+        f"tokens a cycle, {audit.expected_lo:.2f} to {audit.expected_hi:.2f} expected; {audit.why}"
+    )
 
 
 def _draft_tp(run: RunReport) -> str:

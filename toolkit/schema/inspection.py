@@ -151,6 +151,23 @@ class HealthCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceAudit:
+    """The accept length of one configuration beside what a head of a given offline accuracy reaches.
+
+    `expected_lo` to `expected_hi` in tokens a cycle. `verdict` is "as expected", "short", "fault" or
+    "cannot tell"; `why` names the usual cause of the pattern and the next thing to look at.
+    """
+
+    num_steps: int
+    batch_size: int | None
+    measured: float
+    expected_lo: float
+    expected_hi: float
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
     """Everything `inspect` found in one run."""
 
@@ -174,6 +191,7 @@ class RunReport:
     warnings: tuple[str, ...] = ()
     backend: str | None = None  # of attention
     heads: int | None = None  # of the target's attention, over all ranks
+    acceptance_audit: tuple[AcceptanceAudit, ...] = ()  # only where an offline accuracy was given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
