@@ -30,6 +30,12 @@ RELEASES = (
     ("vllm", "0.22.0"),
     ("vllm", "0.33.0"),
 )
+# What an engine checks a file of ours by: whole functions, kept with package and version for the tests.
+RULES = (
+    ("vllm", "0.33.0", "vllm/v1/spec_decode/dynamic/utils.py",
+     ("validate_and_normalize_dynamic_sd_schedule", "build_dynamic_sd_schedule_lookup")),
+    ("sglang", "0.5.15", "sglang/srt/speculative/adaptive_spec_params.py", ("_load_adaptive_config",)),
+)  # fmt: skip
 TARGETS = Path(__file__).resolve().parent.parent / "toolkit/probe/site/toolkit_probe/targets.py"
 # Any machine may look: the wheel need not fit its Python or system.
 ANY_MACHINE = ("--python-version", "3.11", "--platform", "manylinux_2_34_x86_64", "--platform",
@@ -49,12 +55,33 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             wheel = find_wheel(given.wheels or Path(folder), engine, version, download=not given.wheels)
             facts = facts_of(wheel, engine, version, table.targets_of(engine, version))
+            write_rules(given.out.parent / "engine-rules", wheel, engine, version)
         path = given.out / f"{engine}-{version}.json"
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         gone = [one["name"] for one in facts["targets"] if one["signature"] is None]
         missing += len(gone)
         sys.stdout.write(f"{path}: {len(facts['targets'])} targets, missing: {', '.join(gone) or 'none'}\n")
     return 1 if missing else 0
+
+
+def write_rules(out: Path, wheel: Path, engine: str, version: str) -> None:
+    """Write the functions that check what `predict --emit` writes, where this release has them in RULES."""
+    for package, release, path, names in RULES:
+        if (package, release) != (engine, version):
+            continue
+        with zipfile.ZipFile(wheel) as archive:
+            tree = ast.parse(archive.read(path))
+        kept = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name in names]
+        for one in kept:
+            one.body = [step for step in one.body if not _is_text(step)]
+        out.mkdir(parents=True, exist_ok=True)
+        head = f"# Of {package} {release}, {path}, under the Apache License 2.0; for tests. See tools/.\n"
+        text = "\n\n".join(ast.unparse(one) for one in kept)
+        (out / f"{package}-{release}.py.txt").write_text(f"{head}{text}\n", encoding="utf-8")
+
+
+def _is_text(step: ast.stmt) -> bool:
+    return isinstance(step, ast.Expr) and isinstance(step.value, ast.Constant)
 
 
 def load_targets() -> ModuleType:

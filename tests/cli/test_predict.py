@@ -162,6 +162,27 @@ def test_an_adaptive_schedule_has_a_step_count_for_each_batch(
     assert f"--speculative-num-steps {steps}" in done.stderr
 
 
+@pytest.mark.parametrize(("version", "scheduled"), [("0.33.0", True), ("0.22.0", False)])
+def test_a_vllm_that_takes_a_schedule_gets_steps_for_each_batch(
+    toolkit_command: CommandLine, tmp_path: Path, version: str, scheduled: bool
+) -> None:
+    rows = [f"vLLM,H200,m,1,0,1,1,{batch},1,,{ms}\n" for batch, ms in ((1, 10), (16, 12))]
+    rows += [f"vLLM,H200,m,1,{k},1,{k + 1},1,{1 + k / 2},,{10 + k}\n" for k in (1, 3, 5)]
+    rows += [f"vLLM,H200,m,1,{k},1,{k + 1},16,{1 + k / 2},,{14 + 9 * k}\n" for k in (1, 3, 5)]
+    (tmp_path / "measurements.csv").write_text(HEADER + "".join(rows))
+    assert toolkit_command("model", "fit", "measurements.csv").returncode == 0
+    model = json.loads((tmp_path / "cost-model.json").read_text())
+    model["groups"][0]["engine_versions"] = [version]
+    (tmp_path / "cost-model.json").write_text(json.dumps(model))
+    asked = ("--accept-by-position", "0.8,0.6,0.5,0.4,0.3", "--batch-size", 1, "--emit", "vllm", "v.txt")
+    done = toolkit_command("predict", *asked)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "v.txt").read_text()
+    assert ("per_batch_size" in text) == scheduled, text
+    if scheduled:
+        assert "[[1, 1, 5], [2, 16, 0]]" in text
+
+
 def test_the_form_of_another_engine_is_refused(toolkit_command: CommandLine, fitted: Path) -> None:
     done = toolkit_command("predict", "--accept-by-position", "0.9,0.8", "--emit", "vllm", "v.txt")
     assert done.returncode == 2

@@ -32,6 +32,26 @@ def vllm_text(candidate: Candidate) -> str:
     return f"{flags}\n" if candidate.num_steps else f"# {flags}\n"
 
 
+def vllm_schedule_text(by_batch: Sequence[tuple[int, int]]) -> str:
+    """Return vLLM's flag with the drafts of each range of batch sizes: (batch, steps) pairs.
+
+    A measured batch speaks for those below it down to the next smaller one, the last for all above.
+    Format: config/speculative.py of vLLM 0.33. UndeterminedError where no batch should speculate.
+    """
+    most = max(steps for _, steps in by_batch)
+    if most == 0:
+        raise UndeterminedError("no batch size gains by speculation, so there is no schedule to write")
+    ranges: list[list[int]] = []
+    for batch, steps in sorted(by_batch):
+        start = ranges[-1][1] + 1 if ranges else 1
+        if ranges and ranges[-1][2] == steps:
+            ranges[-1][1] = batch
+        else:
+            ranges.append([start, batch, steps])
+    config = {"num_speculative_tokens": most, "num_speculative_tokens_per_batch_size": ranges}
+    return f"--speculative-config '{json.dumps(config)}'\n"
+
+
 def adaptive_text(by_batch: Sequence[tuple[int, int]]) -> str:
     """Return SGLang's adaptive config with one step count for each batch tier: (batch, steps) pairs.
 
