@@ -12,7 +12,7 @@ FORM_INSIDE, FORM_NEAR, FORM_FAR = 0.02, 0.035, 0.10
 # batch sizes errs by about these shares for each doubling away from the nearest of them
 _PER_DOUBLING_INSIDE, _PER_DOUBLING_OUTSIDE = 0.08, 0.12
 _PER_CONTEXT_DOUBLING = 0.05  # attention kernels split long contexts otherwise than short ones
-_FORM_TREE = 0.07
+_FORM_TREE, _FORM_TREE_OF_EXPERTS = 0.05, 0.08
 _TREE_SHARE = 1.1  # of the chain of the same steps and width; dense models, three published pairs
 _CONTEXT_FREE = 2.0
 
@@ -85,4 +85,5 @@ def _overlap(support: Support, at: Setting) -> Reach:
 def _topk(support: Support, at: Setting) -> Reach:
     if at.num_steps == 0 or not support.topks or at.topk in support.topks:
         return "", FORM_INSIDE
-    return f"topk {at.topk} was not measured", _FORM_TREE
+    form = _FORM_TREE if at.shape.experts is None else _FORM_TREE_OF_EXPERTS
+    return f"topk {at.topk} was not measured", form
