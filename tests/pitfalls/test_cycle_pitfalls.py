@@ -1,0 +1,145 @@
+"""Ways to be wrong about cycle times (docs/pitfalls.md), on made data whose truth is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.made_answers import at, near
+from tests.model.made_fits import cycle, fit, together, traced
+from tests.model.made_runs import configuration, inspection, ranks, run
+from toolkit.analysis.inspect_run import inspect_recording
+from toolkit.errors import UndeterminedError
+from toolkit.model.experts import Experts, touched
+from toolkit.schema.inspection import Inspection, PhaseTime, RankReport, RunReport
+from toolkit.schema.recording import Recording
+from toolkit.schema.run import RunInfo
+from toolkit.schema.spans import RankSpans, SpanCycle
+
+
+def forwards(cycle_us: float, steps: int, *, graph: bool, batch: int = 1) -> RunReport:
+    """Return a run whose target forward is known to have been replayed as a graph, or not."""
+    phase = "verify" if steps else "decode"
+    time = PhaseTime(graph=graph)
+    told = (RankReport(tp_rank=0, gpu_busy_fraction=None, phases={phase: time}),)
+    name = f"k{steps}b{batch}{'' if graph else ' eager'}"
+    return run(name, configuration(steps, cycle_us, batch_size=batch, ranks=told))
+
+
+def test_runs_without_graphs_do_not_raise_the_cost_of_a_step() -> None:
+    """Pitfall 7: a step costs 0.5 ms in a graph and 2 ms without; the runs without are left out aloud."""
+    graphs = [forwards(10_000.0 + 500 * steps, steps, graph=True) for steps in (0, 1, 3)]
+    eager = [forwards(12_000.0 + 2000 * steps, steps, graph=False) for steps in (2, 5)]
+    model = fit(inspection(*graphs, *eager))
+    assert cycle(model, 5).value == pytest.approx(12_500, rel=1e-3)
+    left_out = [text for text in model.warnings if "without CUDA graphs" in text]
+    assert [text.split(":")[0] for text in left_out] == ["k2b1 eager", "k5b1 eager"]
+    alone = fit(inspection(*eager))
+    assert cycle(alone, 5).value == pytest.approx(22_000, rel=1e-3)
+
+
+def padded(batch: int, graph: int, steps: int, *, told: bool = True) -> RunReport:
+    """Return a run of a server that takes 1 ms for each sequence of the graph it replays."""
+    us = 9000.0 + 1000 * graph + 500 * steps
+    size = graph if told else None
+    return run(f"k{steps}b{batch}", configuration(steps, us, batch_size=batch, padded_batch_size=size))
+
+
+def test_a_batch_costs_what_the_graph_costs_that_it_is_padded_to() -> None:
+    """Pitfall 9: batches 5 and 8 replay one graph; a line over the batches themselves tells them apart."""
+    graphs = ((1, 1), (3, 4), (4, 4), (5, 8), (8, 8))
+    asked = {"accept_by_position": (0.7, 0.5, 0.3)}
+    for told in (True, False):
+        runs = [padded(*pair, steps, told=told) for pair in graphs for steps in (0, 1, 3)]
+        model = fit(inspection(*runs))
+        plain_ms = [at(near(model, **asked, batch_size=batch), 0).cycle_ms.value for batch, _ in graphs]
+        true = [9.0 + graph for _, graph in graphs]
+        assert (plain_ms == pytest.approx(true, rel=2e-3)) is told
+
+
+def test_batches_above_the_largest_graph_do_not_tilt_the_line_below_it() -> None:
+    """Pitfall 9: at batch 16 and 32 the server fell back to kernels launched one by one, 10 ms more."""
+    inside = {batch: 10_000.0 + 100 * batch for batch in (1, 2, 4, 8)}
+    beyond = {batch: 20_000.0 + 100 * batch for batch in (16, 32)}
+    for told in (True, False):
+        model = fit(
+            inspection(
+                *(forwards(us, 0, graph=True, batch=batch) for batch, us in inside.items()),
+                *(forwards(us, 0, graph=not told, batch=batch) for batch, us in beyond.items()),
+            )
+        )
+        found = [cycle(model, 0, batch).value for batch in inside]
+        assert (found == pytest.approx(list(inside.values()), rel=2e-3)) is told
+        assert sum("without CUDA graphs" in text for text in model.warnings) == (2 if told else 0)
+
+
+def test_cycles_of_spans_that_held_a_prefill_are_not_in_the_cycle_time() -> None:
+    """Pitfall 10: of 10 ms cycles every tenth is followed by a prefill of 40 ms."""
+    starts, now = [], 0
+    for number in range(200):
+        starts.append(now)
+        now += 50_000_000 if number % 10 == 9 else 10_000_000
+    cycles = tuple(
+        SpanCycle(cycle=number, t_ns=t_ns, batch_size=1, num_steps=3, num_draft_tokens=4)
+        for number, t_ns in enumerate(starts)
+    )
+    spans = RankSpans(source="spans", tp_rank=0, clock="host", dropped=0, cycles=cycles)
+    info = RunInfo(engine="sglang", model="m", gpu="g", tp_size=1)
+    (found,) = inspect_recording(Recording(name="r", source="r", info=info, spans=(spans,))).configurations
+    naive = (starts[-1] - starts[0]) / 199 / 1000
+    assert naive > 13_500
+    assert found.cycle_us is not None
+    assert found.cycle_us.mean == pytest.approx(10_000, rel=1e-6)
+
+
+def plain(us: float) -> Inspection:
+    return inspection(run("plain", configuration(0, us, ranks=ranks(decode=us - 100.0))))
+
+
+def test_a_draft_costs_more_with_more_steps_so_the_most_steps_are_not_always_best() -> None:
+    """Pitfall 15: with a draft of one price the best is 8 steps, as acceptance never falls with steps."""
+    model = fit(together(traced(2), traced(3, batch=4), traced(5), plain(4500.0)))
+    asked = {"accept_by_position": (0.7, 0.45, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03)}
+    answer = near(model, **asked, batch_size=1)
+    for steps in (3, 7):
+        true = 200 * (steps - 1) + 300 + 4000 + 10 * (steps + 1) + 50 + 150
+        assert at(answer, steps).cycle_ms.value == pytest.approx(true / 1000, rel=3e-3)
+    fixed = at(answer, 2).cycle_ms.value or 0.0
+    naive = {c.num_steps: (c.accept_length or 0.0) / fixed for c in answer.candidates if c.num_steps > 1}
+    assert max(naive, key=lambda steps: naive[steps]) == 8
+    chosen = answer.recommendation.candidate
+    assert chosen is not None and answer.candidates[chosen].num_steps in (4, 5)  # 0.4 % apart
+
+
+def experts_cycle(steps: int, batch: int) -> float:
+    """Return a cycle of which 200 us go to each expert of 128 that its tokens touch, 8 a token."""
+    verified = 1500 + 200 * touched(Experts(128, 8), batch * (steps + 1))
+    return verified if steps == 0 else verified + 300 + 250 * steps
+
+
+def test_a_gain_of_experts_at_one_batch_is_not_carried_to_another_by_a_dense_law() -> None:
+    """Pitfall 12: 2 steps lose at batch 1 and win at batch 64; runs of one batch say nothing of the other."""
+    asked = {"accept_by_position": (0.5, 0.2, 0.08), "steps": (0, 1, 2, 3)}
+    length = 1 + 0.5 + 0.2
+    gains = {batch: length * experts_cycle(0, batch) / experts_cycle(2, batch) - 1 for batch in (1, 64)}
+    assert gains[1] < -0.05 and gains[64] > 0.25
+
+    def runs(*batches: int) -> Inspection:
+        return inspection(
+            *(
+                run(
+                    f"k{steps}b{batch}",
+                    configuration(steps, experts_cycle(steps, batch), batch_size=batch),
+                    model="Qwen3-235B-A22B",
+                )
+                for batch in batches
+                for steps in (0, 1, 2, 3)
+            )
+        )
+
+    with pytest.raises(UndeterminedError, match="only batch 1 was measured; runs at batch 64"):
+        near(fit(runs(1)), **asked, batch_size=64)
+    both = fit(runs(1, 64))
+    for batch in (1, 64):
+        answer = near(both, **asked, batch_size=batch)
+        two, none = at(answer, 2).tok_s.value or 0.0, at(answer, 0).tok_s.value or 1.0
+        assert two / none - 1 == pytest.approx(gains[batch], abs=0.03)
