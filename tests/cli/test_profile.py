@@ -195,6 +195,21 @@ def test_a_load_that_cannot_fit_is_refused_before_anything_is_sent(
     assert "Decode batch" not in server.log.read_text()
 
 
+def test_what_cannot_be_is_refused_before_any_load_is_sent(
+    start_server: Callable[..., Any], toolkit_command: CommandLine, tmp_path: Path
+) -> None:
+    pid = start_server().pid
+    (tmp_path / "file").write_text("")
+    here = ("profile", "--server-pid", pid, "--drive", "tokens=64 context=32", *QUICK)
+    for place in ("file", "file/below"):
+        done = toolkit_command(*here, "-o", place)
+        assert done.returncode == 3 and "is no folder; name another place with -o" in done.stderr
+    for load, why in (("batch=1 batch=4", "batch= twice"), ("", "says nothing"), ("tokens=999999", "lower")):
+        for dry in ((), ("--dry-run",)):
+            done = toolkit_command("profile", "--server-pid", pid, "--drive", load, *QUICK, *dry)
+            assert done.returncode == 2 and why in done.stderr, (load, done.stderr)
+
+
 def test_an_existing_run_is_kept_unless_told(
     start_server: Callable[..., Any], toolkit_command: CommandLine, tmp_path: Path
 ) -> None:
@@ -267,7 +282,7 @@ def test_a_server_that_dies_leaves_an_incomplete_run(
     os.killpg(server.pid, signal.SIGKILL)
     _, error = process.communicate(timeout=30)
     assert process.returncode == 4, error
-    assert "did not serve the load" in error
+    assert "ended while it was profiled" in error
     assert "Traceback" not in error
     _, info = only_run(tmp_path / "out")
     assert info["captured"]["complete"] is False

@@ -191,6 +191,8 @@ def test_one_recording_at_a_time(own: Path, connect: Connect, tmp_path: Path) ->
     assert first.ask(do="start", folder=str(tmp_path))["ok"] is True
     assert second.ask(do="status")["state"] == "recording"
     assert "stop it first" in second.ask(do="start", folder=str(tmp_path))["error"]
+    assert "ends with that one" in second.ask(do="stop")["error"], "nor does another connection end it"
+    assert second.ask(do="status")["state"] == "recording"
     stopped = first.ask(do="stop")
     assert (stopped["ok"], stopped["recorded"], stopped["dropped"]) == (True, 0, 0)
     assert Path(stopped["spans_file"]).name == "spans-TP-1.jsonl"

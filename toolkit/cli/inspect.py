@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from toolkit.cli.number_lists import finite
 from toolkit.cli.warning_lines import print_warnings
 from toolkit.errors import UsageError
 
@@ -19,6 +20,7 @@ from toolkit.errors import UsageError
 @click.option(
     "--offline-accuracy",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    callback=finite,
     metavar="P",
     help="Share of next tokens that the draft head gets right offline: does the server reach what it should?",
 )

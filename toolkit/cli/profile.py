@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolkit.cli.number_lists import finite
 from toolkit.cli.options import with_options
 from toolkit.errors import UsageError
 
@@ -26,7 +27,12 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--cycles", type=click.IntRange(min=1), default=400, show_default=True, help="Cycles of a run."
     ),
     click.option(
-        "--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Longest run."
+        "--seconds",
+        type=click.FloatRange(min=0.1),
+        default=60.0,
+        callback=finite,
+        show_default=True,
+        help="Longest run.",
     ),
     click.option("--trace", is_flag=True, help="Also trace the kernels of a few cycles on all ranks."),
     click.option(
@@ -112,11 +118,12 @@ def _end_as_ctrl_c() -> None:
 
 def _planned(target: Target, loads: tuple[Load, ...]) -> ProfileReport:
     from toolkit.live.plan import best, why_not_better
-    from toolkit.live.profiling import notes
+    from toolkit.live.profiling import notes, require_fitting
     from toolkit.live.refusals import refusal
     from toolkit.schema.profile import ProfileReport
 
     refused = refusal(target.server, target.flags)
+    require_fitting(target, loads)
     way = None if refused else best(target.ways)
     return ProfileReport(
         dry_run=True,

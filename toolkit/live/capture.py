@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,6 +19,7 @@ from toolkit.live.inflation import trace_inflation
 from toolkit.live.log_window import LogWindow
 from toolkit.live.on_demand import OnDemandTrace
 from toolkit.live.overhead import measure_overhead, overhead_by_log
+from toolkit.live.proc import process
 from toolkit.live.recording import Recorded, SpanRecording
 from toolkit.live.target import Target
 from toolkit.schema.client import ClientResult
@@ -83,13 +86,28 @@ def capture(target: Target, driver: Driver | None, wishes: Wishes, say: Say) -> 
         begin = time.monotonic()
         work.during()
     except KeyboardInterrupt:
+        _ignore_signals()  # a second Ctrl-C must not take what the first one keeps
         found.interrupted = True
     except CaptureError as error:
-        found.failure = str(error)
+        found.failure = _ended(target) or str(error)
     finally:
         work.after()
     found.seconds = time.monotonic() - begin
     return found
+
+
+def _ignore_signals() -> None:
+    if threading.current_thread() is threading.main_thread():  # others may set no handler
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _ended(target: Target) -> str | None:
+    """Return a sentence on the server's processes that are gone; None where all run."""
+    gone = [pid for pid in (target.server.pid, *target.server.rank_pids) if process(pid) is None]
+    if not gone:
+        return None
+    return f"process {gone[0]} of the server ended while it was profiled; see its log, and start it again"
 
 
 class _Work:
@@ -149,6 +167,9 @@ class _Work:
         repeats = len(self._driver.repeats) if self._driver else 0
         cycles = self._cycles()
         self._say(f"{cycles} of {self._wishes.cycles} cycles, {repeats} batches")
+        if self._recording and self._recording.ended and repeats:
+            self._found.warnings.append("the probes stopped recording while the load was running")
+            return True
         late = time.monotonic() >= end or repeats >= _MOST_REPEATS
         return late or (repeats >= _FEWEST_REPEATS and cycles >= self._wishes.cycles)
 

@@ -19,6 +19,7 @@ from toolkit.live.staging import Staging
 
 _START_S = 60.0  # the first start loads CUPTI
 _WAIT_S = 180.0
+_GRACE_S = 15.0  # after an interruption
 _LOOK_S = 0.2
 _RANK = re.compile(r"(?i)(?:TP-|_tp|rank[-_]?)(\d+)")
 
@@ -39,6 +40,7 @@ class EngineProfiler:
             self._folder, self._inner = self._staging.path, self._staging.inner
         self._before = set(self._files())
         self._stopped = False
+        self._writing = False  # ranks may still be writing into the folder
 
     def start(self, cycles: int) -> None:
         """Begin; the engines that count cycles stop by themselves."""
@@ -49,6 +51,7 @@ class EngineProfiler:
             "with_stack": False,
             "record_shapes": False,
         }
+        self._writing = True
         try:
             self._http.post("/start_profile", {} if self._server.engine == "vllm" else body, _START_S)
         except HttpError as error:
@@ -70,7 +73,10 @@ class EngineProfiler:
 
     def collect(self) -> dict[int, Path]:
         """Wait for the files of all ranks and return them by rank; those that came, after a bounded wait."""
-        end = time.monotonic() + _WAIT_S
+        return self._collected(_WAIT_S)
+
+    def _collected(self, wait_s: float) -> dict[int, Path]:
+        end = time.monotonic() + wait_s
         wanted = len(self._server.rank_pids)
         sizes: dict[Path, int] = {}
         while time.monotonic() < end:
@@ -78,6 +84,7 @@ class EngineProfiler:
             settled = found == sizes  # no file grew since the last look
             sizes = found
             if settled and len(found) >= wanted and all(map(_is_whole, found)):
+                self._writing = False
                 break
             time.sleep(_LOOK_S)
         return {_rank(path): path for path in sorted(sizes) if _is_whole(path)}
@@ -86,8 +93,15 @@ class EngineProfiler:
         return sorted(path for path in self._folder.glob("*.json*") if ".trace.json" in path.name)
 
     def remove(self) -> None:
-        """Remove the folder that was made for the files."""
-        if self._staging:
+        """Remove the folder that was made for the files, unless a rank may still write: that would end it.
+
+        After an interruption the ranks get a while; a folder that stays is removed by a later profile.
+        """
+        if self._staging is None:
+            return
+        if self._writing:
+            self._collected(_GRACE_S)
+        if not self._writing:
             self._staging.remove()
 
 

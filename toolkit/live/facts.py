@@ -181,6 +181,11 @@ def vocabulary_size(server: Server, flags: Mapping[str, Any]) -> int | None:
     return config_count(server, flags, "vocab_size")
 
 
+def most_requests(flags: Mapping[str, Any]) -> int | None:
+    """Return how many requests the server runs at once, None where nobody says."""
+    return _count(flags, "max_running_requests", "max_num_seqs", "max_batch") or None
+
+
 def most_context(server: Server, flags: Mapping[str, Any]) -> int | None:
     """Return the longest context that the server takes, None where nobody says."""
     names = ("context_length", "max_model_len", "context")

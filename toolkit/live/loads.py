@@ -26,8 +26,14 @@ def loads_of(text: str, *, with_prompts: bool) -> tuple[Load, ...]:
     UsageError names the word that cannot be read.
     """
     lists: dict[str, list[float]] = {"batch": [1], "tokens": [512], "context": [256], "temperature": [0.0]}
+    if not text.strip():
+        raise UsageError('--drive says nothing; write for example "batch=1,4 tokens=512"')
+    seen: set[str] = set()
     for word in text.split():
         name, equals, values = word.partition("=")
+        if name in seen:
+            raise UsageError(f"--drive says {name}= twice; write {name}=A,B for both")
+        seen.add(name)
         if name not in lists or not equals:
             raise UsageError(
                 f'--drive: {word!r} is none of batch=, tokens=, context=, temperature=; write "batch=1,4"'

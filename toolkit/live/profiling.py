@@ -11,11 +11,11 @@ from toolkit.errors import CaptureError, UsageError
 from toolkit.live.capture import Captured, Say, Wishes, capture
 from toolkit.live.confidence import more_repeats, throughput
 from toolkit.live.driving import Driver, Prompts
-from toolkit.live.facts import most_context, random_weights, vocabulary_size
+from toolkit.live.facts import most_context, most_requests, random_weights, vocabulary_size
 from toolkit.live.loads import RandomPrompts, TextPrompts
 from toolkit.live.plan import ENGINE_PROFILER, ON_DEMAND, PROBE, best, why_not_better
 from toolkit.live.refusals import refusal, speculation_note
-from toolkit.live.run_folder import run_info, write_run
+from toolkit.live.run_folder import require_place, run_info, write_run
 from toolkit.live.server import NAMES
 from toolkit.live.target import Target
 from toolkit.schema.profile import Load, ProfiledRun
@@ -62,6 +62,7 @@ def profile_runs(target: Target, way: str, job: Job, say: Say) -> Iterator[Profi
     KeyboardInterrupt or CaptureError follows.
     """
     require_fitting(target, job.loads)
+    require_place(job.out)
     wishes = job.wishes
     if way == ENGINE_PROFILER and not wishes.trace_cycles:
         wishes = replace(wishes, trace_cycles=_TRACED_CYCLES)
@@ -130,9 +131,15 @@ def _driver(target: Target, load: Load, texts: Sequence[str] | None, number: int
 
 
 def require_fitting(target: Target, loads: Sequence[Load]) -> None:
-    """Raise UsageError for a load that is longer than the server's longest context."""
+    """Raise UsageError for a load that is longer or wider than the server takes."""
     most = most_context(target.server, target.flags)
+    widest = most_requests(target.flags)
     for load in loads:
+        if widest is not None and load.batch_size > widest:
+            raise UsageError(
+                f"--drive: batch {load.batch_size}, and the server runs {widest} requests at once: the "
+                "others would wait; lower batch="
+            )
         wanted = (load.prompt_tokens or 0) + load.output_tokens
         if most is not None and wanted > most:
             raise UsageError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolkit.errors import BadInputError, CaptureError
 from toolkit.ingest.spans import read_spans
-from toolkit.live.probe_client import Probes
+from toolkit.live.probe_client import ProbeConnection, Probes
 from toolkit.live.staging import Staging
 from toolkit.probe.wire_names import STEPS_EVERY, spans_name
 from toolkit.schema.spans import RankSpans
@@ -42,6 +42,7 @@ class SpanRecording:
         place = probes.connections[0].place
         self._probes = probes
         self._staging = Staging(place.folder, place.inner_folder, place.folder.stat().st_uid)
+        self._started: list[ProbeConnection] = []
         try:
             for one in probes.connections:
                 answer = one.start(self._staging.inner, cycles, seconds, steps_every)
@@ -50,6 +51,7 @@ class SpanRecording:
                         f"the probe in process {one.place.pid} does not record "
                         f"({answer.get('error') or 'it gives no reason'}); end the other profile first"
                     )
+                self._started.append(one)
         except BaseException:
             self.abandon()
             raise
@@ -83,8 +85,8 @@ class SpanRecording:
         return Recorded(tuple(spans), tuple(warnings))
 
     def abandon(self) -> None:
-        """Stop and keep nothing."""
-        for one in self._probes.connections:
+        """Stop what this started, and keep nothing."""
+        for one in self._started:
             with contextlib.suppress(CaptureError):
                 one.stop()
         self._staging.remove()

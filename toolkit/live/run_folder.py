@@ -53,6 +53,15 @@ def write_run(
     return folder
 
 
+def require_place(out: Path) -> None:
+    """Raise BadInputError where no run folder can be made below `out`, before any load is sent for one."""
+    there = next((path for path in (out, *out.absolute().parents) if path.exists()), Path("/"))
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return
+    why = "may not be written" if there.is_dir() else "is no folder"
+    raise BadInputError(f"no run can be written to {out}: {there} {why}; name another place with -o")
+
+
 def _write_files(folder: Path, target: Target, found: Captured, info: RunInfo) -> None:
     for rank in found.recorded.spans:
         if rank.cycles:

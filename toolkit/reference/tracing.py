@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -68,8 +69,12 @@ class Tracer:
         profiler, self._profiler = self._profiler, None
         profiler.stop()
         unfinished = self._file.with_name(f".{self._file.name}.part.gz")
-        profiler.export_chrome_trace(str(unfinished))
-        os.replace(unfinished, self._file)  # whole or not at all
+        try:
+            profiler.export_chrome_trace(str(unfinished))
+            os.replace(unfinished, self._file)  # whole or not at all
+        except OSError as error:  # whoever asked has taken the folder away: no reason to end a rank
+            sys.stderr.write(f"no trace was written to {self._file}: {error}\n")
+            return None
         return self._file
 
     def span(self, name: str) -> AbstractContextManager[Any]:

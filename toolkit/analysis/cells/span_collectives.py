@@ -169,7 +169,7 @@ def unknown_pairs(
     unknown = [rank for rank in sorted(ranks) if event_pair_us.get(rank) is None]
     if not unknown:
         return []
-    named = f"rank {unknown[0]} does" if len(unknown) == 1 else f"{len(unknown)} ranks do"
+    named = f"rank {unknown[0]} do" if len(unknown) == 1 else f"{len(unknown)} ranks do"
     return [
         f"the spans of {named} not say what a pair of events takes, so each collective timed there is too "
         "long by that, 2 us or so"

@@ -71,7 +71,7 @@ class Session:
         if do == "start":
             return self._start(request, client)
         if do == "stop":
-            return self._stop()
+            return self._stop(client)
         raise ValueError(f"{do!r} is none of status, start, stop")
 
     def gone(self, client: object) -> None:
@@ -104,7 +104,9 @@ class Session:
         self.recorder.start(recording)
         return {"ok": True, "error": None, "spans_file": spans.path}
 
-    def _stop(self) -> dict[str, Any]:
+    def _stop(self, client: object) -> dict[str, Any]:
+        if self._owner not in (None, client) and self._writer is not None and self._writer.is_alive():
+            raise ValueError("another connection started the recording, which ends with that one")
         self._finish(_STOP_S)
         self._owner = None
         return {"ok": True, "error": None, **self._counts()}

@@ -1,0 +1,31 @@
+"""The engine's profiler over HTTP: its folder outlives an interruption while a rank may write into it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from toolkit.live import engine_profiler
+from toolkit.live.engine_profiler import EngineProfiler
+from toolkit.live.staging import Staging
+
+
+def test_a_folder_that_ranks_still_write_into_is_left_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiler = EngineProfiler.__new__(EngineProfiler)
+    staging = Staging(tmp_path, "/inside", os.getuid())
+    profiler._staging, profiler._folder, profiler._before = staging, staging.path, set()
+    profiler._server = SimpleNamespace(rank_pids=(1, 2))  # type: ignore[assignment]
+    monkeypatch.setattr(engine_profiler, "_GRACE_S", 0.3)
+    profiler._writing = True
+    profiler.remove()
+    assert staging.path.is_dir(), "a rank that finds its folder gone may end"
+    for rank in (1, 2):
+        (staging.path / f"t-TP-{rank}.trace.json").write_text("{}")
+    monkeypatch.setattr(engine_profiler, "_GRACE_S", 5.0)
+    profiler.remove()
+    assert not staging.path.exists()
