@@ -94,7 +94,7 @@ def test_an_exception_of_the_engine_passes_through_unchanged() -> None:
 def test_a_fault_while_marking_never_reaches_the_engine() -> None:
     recorder = Recorder()
     recorder.marks = object()  # has no begin
-    call = marking_only(double, lambda args: True, recorder, Faults(recorder))
+    call = marking_only(double, "draft_forward", lambda args: True, recorder, Faults(recorder))
     assert call(4) == 8
 
 

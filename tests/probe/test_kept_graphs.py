@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from toolkit_probe.event_set import Reading, read_sets
 
-from tests.probe.test_in_graph import Rig, sets
+from tests.probe.graph_rig import Rig, sets
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from toolkit_probe.recording import Cycle, Recording
 from toolkit_probe.spans_file import SpansFile
 from toolkit_probe.writer import Writer
 
-from tests.probe.test_in_graph import Rig
+from tests.probe.graph_rig import Rig
 from toolkit.ingest.spans import read_spans
 
 

@@ -107,13 +107,20 @@ def _asked_loads(asked: dict[str, Any]) -> tuple[tuple[Load, ...], list[str] | N
 
 
 def _end_as_ctrl_c() -> None:
-    """Let an ordinary kill keep what was captured, as Ctrl-C does."""
+    """Let an ordinary kill keep what was captured, as Ctrl-C does, and let a second one not lose it."""
+    if threading.current_thread() is not threading.main_thread():  # others may set no handler
+        return
+    taken = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell's background job has it
+        taken.append(signal.SIGINT)
 
     def interrupt(_number: int, _frame: object) -> None:
+        for one in taken:
+            signal.signal(one, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    if threading.current_thread() is threading.main_thread():  # others may set no handler
-        signal.signal(signal.SIGTERM, interrupt)
+    for one in taken:
+        signal.signal(one, interrupt)
 
 
 def _planned(target: Target, loads: tuple[Load, ...]) -> ProfileReport:

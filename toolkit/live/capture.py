@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -86,7 +84,6 @@ def capture(target: Target, driver: Driver | None, wishes: Wishes, say: Say) -> 
         begin = time.monotonic()
         work.during()
     except KeyboardInterrupt:
-        _ignore_signals()  # a second Ctrl-C must not take what the first one keeps
         found.interrupted = True
     except CaptureError as error:
         found.failure = _ended(target) or str(error)
@@ -94,12 +91,6 @@ def capture(target: Target, driver: Driver | None, wishes: Wishes, say: Say) -> 
         work.after()
     found.seconds = time.monotonic() - begin
     return found
-
-
-def _ignore_signals() -> None:
-    if threading.current_thread() is threading.main_thread():  # others may set no handler
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _ended(target: Target) -> str | None:

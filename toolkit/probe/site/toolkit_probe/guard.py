@@ -12,6 +12,11 @@ from .recorder import Recorder
 
 FAULTS = 3  # of one hook, before it is left out
 
+_MARKS = {  # what is called on the recorder's marks, by role
+    "draft_forward": ("begin", "end"),
+    "collective": ("begin_collective", "end_collective"),
+}
+
 Arguments = tuple[Any, ...]
 Note = Callable[[Arguments], None]
 
@@ -104,43 +109,24 @@ def after_only(
 
 
 def marking_only(
-    original: Callable[..., Any], is_draft: Callable[[Arguments], bool], recorder: Recorder, faults: Faults
+    original: Callable[..., Any],
+    role: str,
+    applies: Callable[[Arguments], bool],
+    recorder: Recorder,
+    faults: Faults,
 ) -> Callable[..., Any]:
-    """Return `original` that marks draft forwards, while marks are asked for: at capture, or eagerly."""
+    """Return `original` that marks its begin and end, while marks are asked for: at capture, or eagerly."""
+    begin, end = _MARKS[role]
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         marks = recorder.marks
         if marks is None:
             return original(*args, **kwargs)
-        role = "draft_forward"
-        marked = _asked(is_draft, args, faults, role) and _mark(marks, "begin", faults, role)
+        marked = _asked(applies, args, faults, role) and _mark(marks, begin, faults, role)
         result = original(*args, **kwargs)
         if marked:
-            _mark(marks, "end", faults, role)
-        return result
-
-    return call
-
-
-def collective_only(
-    original: Callable[..., Any], exchanges: Callable[[Arguments], bool], recorder: Recorder, faults: Faults
-) -> Callable[..., Any]:
-    """Return `original` that marks collectives, while marks are asked for."""
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        marks = recorder.marks
-        if marks is None:
-            return original(*args, **kwargs)
-        role = "collective"
-        marked = _asked(exchanges, args, faults, role)
-        if marked:
-            recorder.collectives = True
-            marked = _mark(marks, "begin_collective", faults, role)
-        result = original(*args, **kwargs)
-        if marked:
-            _mark(marks, "end_collective", faults, role)
+            _mark(marks, end, faults, role)
         return result
 
     return call

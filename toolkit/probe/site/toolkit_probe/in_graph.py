@@ -57,7 +57,7 @@ class InGraph:
         self.unavailable: str | None = None
         self.always_on: str | None = None  # why the engine's own graphs hold the events
         self.off: str | None = None  # why graphs are not copied, where nothing else is allowed
-        self.event_us: float | None = None  # what an event adds to what it times
+        self.event_pair_us: float | None = None  # from one event to the next with nothing between
         self.keeps: str | None = None  # why torch has to keep graphs, for them to be copied
         self._kept: weakref.WeakSet[Any] = weakref.WeakSet()  # the graphs that torch keeps for us
         self._driver: Driver | None = None
@@ -222,7 +222,7 @@ class InGraph:
         if way.driver is not None:
             self._driver = way.driver
             self.keeps = way.why if way.kept else None
-            self.event_us = way.event_us
+            self.event_pair_us = way.event_pair_us
             return None
         if not self.add_nodes:
             self.off = way.why

@@ -11,7 +11,7 @@ from importlib import import_module, metadata
 from typing import Any
 
 from .complaints import complain
-from .guard import Hook, Note, after_only, awake_only, collective_only, marking_only
+from .guard import Hook, Note, after_only, awake_only, marking_only
 from .session import Session
 from .targets import TORCH, Target, targets_of
 
@@ -65,9 +65,9 @@ def _wrap(
     if role == "graph_scope":
         return functools.wraps(original)(adapter.Scope.around(original))
     if role == "draft_forward":
-        return marking_only(original, adapter.is_draft, recorder, faults)
+        return marking_only(original, role, adapter.is_draft, recorder, faults)
     if role == "collective":
-        return collective_only(original, adapter.exchanges, recorder, faults)
+        return marking_only(original, role, adapter.exchanges, recorder, faults)
     if role == "forward_context":
         return functools.wraps(original)(adapter.marked_context(original, recorder))
     if role in notes:

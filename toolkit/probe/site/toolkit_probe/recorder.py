@@ -21,7 +21,7 @@ class Recorder:
         self.recording: Recording | None = None
         self.cycle: Cycle | None = None
         self.marks: Any = None
-        self.collectives = False  # whether one was ever seen while there were marks
+        self.collectives = False  # whether one was ever seen in an eager phase
 
     def start(self, recording: Recording) -> None:
         """Wake up."""
@@ -77,7 +77,7 @@ class Recorder:
         cycle.graph.setdefault(phase, False)
         cycle.open_stamp = clock.stamp(cycle.place)
         if cycle.sampled:
-            self.marks = EagerMarks(clock, cycle, phase, self.collectives)
+            self.marks = EagerMarks(clock, cycle, phase, self)
         return cycle
 
     def end_stage(self, cycle: Cycle) -> None:
@@ -103,11 +103,12 @@ class Recorder:
 class EagerMarks:
     """Stamps around each draft forward of an eager draft stage, or, every other time, around collectives."""
 
-    def __init__(self, clock: Any, cycle: Cycle, phase: str, collectives: bool) -> None:
+    def __init__(self, clock: Any, cycle: Cycle, phase: str, recorder: Recorder) -> None:
+        self._recorder = recorder
         self._clock = clock
         self._cycle = cycle
         self._phase = phase
-        self._collectives = collectives and cycle.turn % 2 == 1
+        self._collectives = recorder.collectives and cycle.turn % 2 == 1
         self._start: Any = None
         self._collective: Any = None
         self._depth = 0
@@ -125,6 +126,7 @@ class EagerMarks:
 
     def begin_collective(self) -> None:
         """Stamp the start of a collective; one may call another."""
+        self._recorder.collectives = True
         if self._collectives and self._depth == 0:
             self._collective = self._clock.stamp(self._cycle.place)
         self._depth += 1

@@ -95,7 +95,7 @@ class Session:
             max_cycles=_whole(request, "max_cycles", wire.MAX_CYCLES) or wire.MAX_CYCLES,
             steps=self.mode == "steps",
         )
-        spans = SpansFile(folder, self.rank.tp_rank, self.in_graph.event_us)
+        spans = SpansFile(folder, self.rank.tp_rank, self.in_graph.event_pair_us)
         self.acceptance.clear()
         self._recording = recording
         self._writer = Writer(recording, spans, self.in_graph)

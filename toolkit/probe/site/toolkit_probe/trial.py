@@ -26,7 +26,7 @@ class Way(NamedTuple):
     driver: Driver | None
     kept: bool  # torch has to keep the engine's graphs: they are copied when their capture is over
     why: str | None
-    event_us: float | None = None  # what an event adds to the time of a graph
+    event_pair_us: float | None = None  # from one event to the next with nothing between
 
 
 def find_way(load: Callable[[Any], Driver], torch: Any) -> Way:
@@ -39,8 +39,8 @@ def find_way(load: Callable[[Any], Driver], torch: Any) -> Way:
     refused: list[str] = []
     for name, kept in (("a copy inside the capture", False), ("a copy of a kept graph", True)):
         try:
-            event_us = try_copies(driver, torch, kept)
-            return Way(driver, kept, "; ".join(refused) or None, event_us)
+            event_pair_us = try_copies(driver, torch, kept)
+            return Way(driver, kept, "; ".join(refused) or None, event_pair_us)
         except Exception as error:
             why = str(getattr(error, "detail", error)) or type(error).__name__
             refused.append(f"{name}: {why}")
@@ -79,12 +79,12 @@ def try_copies(driver: Driver, torch: Any, kept: bool) -> float:
         refused = [copy.why] if copy.why else copy.lacking
         if refused:
             raise DriverError(refused[0])
-        return statistics.median(_event_us(copy, view) for view in copy.views * _TRIALS)
+        return statistics.median(_event_pair_us(copy, view) for view in copy.views * _TRIALS)
     finally:
         copy.drop()
 
 
-def _event_us(copy: GraphCopy, view: View) -> float:
+def _event_pair_us(copy: GraphCopy, view: View) -> float:
     """Run a view once; return the mean time from one of its events to the next one of all."""
     copy.launch(view)
     _wait(lambda: in_order([view.events]))
