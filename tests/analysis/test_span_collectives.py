@@ -174,6 +174,17 @@ def test_a_gather_among_all_reduces_does_not_move_their_wire() -> None:
     assert only(report(spans(0, made), spans(1, made))).wire_us == pytest.approx(WIRE_US)
 
 
+def test_collectives_outside_graphs_need_no_pair_time_and_lose_none() -> None:
+    made = [spans(rank, late_first(0.0), event_pair_us=None) for rank in (0, 1)]
+    eager = [
+        replace(rank, cycles=tuple(replace(cycle, graph={"verify": False}) for cycle in rank.cycles))
+        for rank in made
+    ]
+    assert not any("pair of events" in note for note in report(*eager).warnings)
+    assert any("pair of events" in note for note in report(*made).warnings)
+    assert only(report(*eager)).wire_us == pytest.approx(WIRE_US + ADDED_US)
+
+
 def test_no_collective_takes_less_than_nothing() -> None:
     made = np.full((12, 3), 0.5)
     found = only(report(*(spans(rank, made, event_pair_us=9.0) for rank in (0, 1))))

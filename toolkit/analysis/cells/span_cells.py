@@ -49,8 +49,15 @@ def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> tuple[dict[CellKey,
 
 
 def _pair_us(rank: RankSpans) -> float | None:
-    """Return what a pair of events in a graph adds to the kernels between them; None if not measured."""
-    return None if rank.event_pair_us is None else rank.event_pair_us + _KERNELS_BETWEEN_US
+    """Return what a pair of events in a graph adds to the kernels between them; None if not measured.
+
+    0 where no collective was timed inside a graph.
+    """
+    if rank.event_pair_us is not None:
+        return rank.event_pair_us + _KERNELS_BETWEEN_US
+    phases = [(cycle, phase) for cycle in rank.cycles for phase in cycle.collectives_us or ()]
+    eager = all((cycle.graph or {}).get(phase) is False for cycle, phase in phases)
+    return 0.0 if eager else None
 
 
 def _without_marked(rank: RankSpans, info: RunInfo) -> RankSpans:

@@ -3,7 +3,7 @@
 Nothing is added to the engine's own graph. A place is what the driver says while the capture is open: the
 nodes that the stream's next node will follow. The graph is copied before its capture ends, or after it where
 torch keeps the graph. In copies of that copy an event record node goes behind those nodes and before all that
-came to depend on them later. Since each costs the replay 1.5 to 2 us, there is a copy without any inside, for
+came to depend on them later. Since each costs the replay 3 to 5 us, there is a copy without any inside, for
 the time of the whole, and one for each kind of insides.
 """
 
