@@ -64,6 +64,7 @@ def inspect_recording(recording: Recording) -> RunReport:
         with_stack=info.with_stack,
         backend=info.backend,
         heads=_heads(info),
+        draft_model=info.draft_model,
         configurations=tuple(cells),
         health=health,
         warnings=(*recording.warnings, *notes, *_warnings(recording, view, health, info, cells)),

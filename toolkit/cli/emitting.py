@@ -57,6 +57,7 @@ def _group(model: CostModel, question: Question) -> GroupModel:
         model_name=question.model_name,
         gpu=question.gpu,
         tp_size=question.tp_size,
+        draft_model=question.draft_model,
     )
 
 

@@ -50,6 +50,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--engine", help="Choose the fitted group by its engine."),
     click.option("--model-name", help="Choose the fitted group by (a part of) its model's name."),
     click.option("--gpu", help="Choose the fitted group by (a part of) its GPU's name, or unknown."),
+    click.option("--draft-model", help="Choose the fitted group by (a part of) its draft model, or unknown."),
     click.option("--current-steps", type=click.IntRange(0, MOST_STEPS), help="Step count in use; 0 is off."),
     click.option("--verify-share", type=float, help="Verify's share of the cycle, where you know it."),
     click.option("--steps", callback=step_list, help="Step counts to compare: 0:8 or 1,2,5.  [default: 0:8]"),

@@ -8,15 +8,18 @@ from toolkit.errors import UndeterminedError
 from toolkit.schema.cost import CostModel, GroupModel
 
 _MOST_NAMED = 6
-UNKNOWN = "unknown"  # what selects a group whose runs do not name their GPU
+UNKNOWN = "unknown"  # what selects a group whose runs do not name their GPU or draft model
 
 
 def group_text(group: GroupModel) -> str:
-    """Return a group in words."""
+    """Return a group in words, its draft model where others differ in it alone."""
     named = [str(part) for part in (group.engine, group.model, group.gpu) if part]
     if not group.gpu:
         named.append("GPU not known")
-    return ", ".join([*named, f"TP{group.tp_size}" if group.tp_size else "TP size not known"])
+    named.append(f"TP{group.tp_size}" if group.tp_size else "TP size not known")
+    if group.other_drafts:
+        named.append(f"draft {group.draft_model}" if group.draft_model else "draft model not known")
+    return ", ".join(named)
 
 
 def chosen_group(
@@ -26,11 +29,14 @@ def chosen_group(
     model_name: str | None = None,
     gpu: str | None = None,
     tp_size: int | None = None,
+    draft_model: str | None = None,
+    plain: bool = False,
 ) -> GroupModel:
     """Return the one group that agrees with what is said; None agrees with every group.
 
-    A model or GPU is found by any part of its name, unless one group has exactly that name; "unknown"
-    finds groups whose GPU is not known.
+    A model, GPU or draft model is found by any part of its name, unless one group has exactly that name;
+    "unknown" finds groups whose GPU or draft model is not known. `plain` asks for plain decoding, in which
+    groups of one server are alike whatever their draft model.
     UndeterminedError names the groups when none or several agree.
     """
     left = list(model.groups)
@@ -42,6 +48,10 @@ def chosen_group(
         left = _named(left, [group.model for group in left], model_name)
     if gpu is not None:
         left = _named(left, [group.gpu or UNKNOWN for group in left], gpu)
+    if plain and left and all(_server(group) == _server(left[0]) for group in left):
+        return left[0]
+    if draft_model is not None:
+        left = _named(left, [group.draft_model or UNKNOWN for group in left], draft_model)
     if not model.groups:
         raise UndeterminedError("the model holds no fitted group: write it again with `toolkit model fit`")
     if len(left) == 1:
@@ -68,11 +78,16 @@ def _selectors(groups: Sequence[GroupModel]) -> str:
         "--engine": {group.engine for group in groups},
         "--model-name": {group.model for group in groups},
         "--gpu": {group.gpu for group in groups},
+        "--draft-model": {group.draft_model for group in groups},
     }
     options = [option for option, values in differing.items() if len(values) > 1]
     if len(options) < 2:
         return "".join(options) or "runs fitted apart"
     return f"{', '.join(options[:-1])} or {options[-1]}"
+
+
+def _server(group: GroupModel) -> tuple[object, ...]:
+    return (group.engine, group.model, group.gpu, group.tp_size)
 
 
 def _named(groups: Sequence[GroupModel], names: Sequence[str | None], wanted: str) -> list[GroupModel]:

@@ -25,13 +25,7 @@ def scenario_candidates(
     first: tuple[Acceptance | None, Drawn, GroupModel] | None = None
     notes: dict[str, None] = {}
     for row in question.scenarios:
-        group = chosen_group(
-            model,
-            engine=question.engine or (row.engine if len(model.groups) > 1 else None),
-            model_name=question.model_name or (row.model if len(model.groups) > 1 else None),
-            gpu=question.gpu or (row.gpu if len(model.groups) > 1 else None),
-            tp_size=question.tp_size or (row.tp_size if len(model.groups) > 1 else None),
-        )
+        group = _group_of(model, question, row)
         situation = situation_of(group, question)
         acceptance, said = _acceptance(group, question, situation, row)
         forecaster, more = forecaster_for(group, question, acceptance, model.seed)
@@ -43,6 +37,21 @@ def scenario_candidates(
             first = (acceptance, _plain(forecaster, at, batch), group)
     assert first is not None
     return drawn, first[0], first[1], tuple(notes), first[2]
+
+
+def _group_of(model: CostModel, question: Question, row: Scenario) -> GroupModel:
+    """Return the group of a row; its own names count only where there is a choice."""
+    several = len(model.groups) > 1
+    drafts = any(group.other_drafts for group in model.groups)
+    return chosen_group(
+        model,
+        engine=question.engine or (row.engine if several else None),
+        model_name=question.model_name or (row.model if several else None),
+        gpu=question.gpu or (row.gpu if several else None),
+        tp_size=question.tp_size or (row.tp_size if several else None),
+        draft_model=question.draft_model or (row.draft_model if drafts else None),
+        plain=row.num_steps == 0,
+    )
 
 
 def _setting(group: GroupModel, situation: Situation, row: Scenario, batch: int) -> Setting:

@@ -34,6 +34,7 @@ def _scenario(path: Path, row: Measurement) -> Scenario:
         engine=row.engine,
         model=row.model,
         gpu=row.gpu,
+        draft_model=row.draft_model,
         tp_size=row.tp_size,
         draft_tp=row.draft_tp,
         num_steps=steps,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log2
+from typing import NamedTuple
 
 from toolkit.model.experts import Experts
 from toolkit.model.model_shape import DENSE, ModelShape
@@ -12,7 +13,16 @@ from toolkit.schema.cost import FittedCell, GroupModel
 from toolkit.schema.inspection import AcceptanceReport, CollectiveReport
 
 DesignKey = tuple[int, int, int, int, int | None, bool]
-GroupKey = tuple[str | None, str | None, str | None, int | None]
+
+
+class GroupKey(NamedTuple):
+    """What cells of one sub-model agree on; plain decoding has no draft model and belongs to every one."""
+
+    engine: str | None
+    model: str | None
+    gpu: str | None
+    tp_size: int | None
+    draft_model: str | None = None
 
 
 def near_context(context_tokens: int | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from toolkit.model.cell import Cell, Timed, steps_text
+from toolkit.model.cell import Cell, GroupKey, Timed, steps_text
 from toolkit.model.model_shape import ModelShape, wave_requests
 from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
 
@@ -25,6 +25,11 @@ def cells_of(inspection: Inspection) -> tuple[list[Cell], list[str]]:
             else:
                 cells.append(made)
     return cells, warnings
+
+
+def _key(run: RunReport, found: Configuration) -> GroupKey:
+    draft_model = None if found.num_steps == 0 else found.draft_model or run.draft_model
+    return GroupKey(run.engine, run.model, run.gpu, run.tp_size, draft_model)
 
 
 def _tree(run: RunReport, found: Configuration) -> tuple[int, int]:
@@ -66,7 +71,7 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
     if cycle is None and not graph and not stage and not steps:
         return _why_no_time(found)
     return Cell(
-        key=(run.engine, run.model, run.gpu, run.tp_size),
+        key=_key(run, found),
         run=run.run,
         engine=run.engine,
         engine_version=run.engine_version,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from statistics import fmean
 
 from toolkit.errors import UndeterminedError
-from toolkit.model.cell import Cell, setting_of
+from toolkit.model.cell import Cell, GroupKey, setting_of
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.fitted import Fitted
@@ -22,16 +23,19 @@ def check_model(model: CostModel, inspection: Inspection, path: str) -> CheckRep
     UndeterminedError when not one measured cycle belongs to a fitted group and is determined.
     """
     cells, warnings = cells_of(inspection)
-    groups = {(group.engine, group.model, group.gpu, group.tp_size): group for group in model.groups}
+    groups = {
+        GroupKey(group.engine, group.model, group.gpu, group.tp_size, group.draft_model): group
+        for group in model.groups
+    }
     checked: list[CheckedCell] = []
     for cell in cells:
         if cell.cycle is None:
             warnings.append(f"{cell.run}: {cell.setting_text} has no cycle time to compare with")
             continue
-        key = group_for(cell.key, groups)
+        key = group_for(cell.key, groups, plain=cell.num_steps == 0)
         group = None if key is None else groups[key]
         if group is None:
-            warnings.append(f"{cell.run}: the model holds no group {group_text(cell.key)}")
+            warnings.append(f"{cell.run}: the model holds no group {_named(cell.key, groups)}")
             continue
         made = _checked(cell, fitted_of(group, model.seed))
         if made is None:
@@ -50,6 +54,10 @@ def check_model(model: CostModel, inspection: Inspection, path: str) -> CheckRep
         covered90=fmean(cell.inside for cell in checked),
         warnings=tuple(dict.fromkeys([*inspection.warnings, *warnings])),
     )
+
+
+def _named(key: GroupKey, groups: Collection[GroupKey]) -> str:
+    return group_text(key, with_draft=any(one[:4] == key[:4] for one in groups))
 
 
 def _checked(cell: Cell, fitted: Fitted) -> CheckedCell | None:

@@ -1,4 +1,4 @@
-"""Inspected runs to a cost model: one sub-model per (engine, model, gpu, tp_size)."""
+"""Inspected runs to a cost model: one sub-model per (engine, model, gpu, tp_size) and draft model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from toolkit.model.design import next_runs, run_where_missed
 from toolkit.model.experts import experts_of
 from toolkit.model.fit_cells import FitDetail, fit_cells, own_wire_us
 from toolkit.model.fit_warnings import fit_warnings
-from toolkit.model.grouping import group_text, grouped, joined_warning, screened
+from toolkit.model.grouping import (
+    apart_warning,
+    group_text,
+    grouped,
+    joined_warning,
+    other_drafts,
+    screened,
+)
 from toolkit.model.holdout import holdout
 from toolkit.model.identify import identifiability
 from toolkit.model.pooled_acceptance import pooled_curve, rate_convention, speculative_settings
@@ -36,12 +43,18 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
     """
     cells, warnings = cells_of(inspection)
     groups: list[GroupModel] = []
-    for key, members in grouped(cells).items():
-        warnings += [f"{group_text(key)}: {text}" for text in joined_warning(key, members)]
+    found = grouped(cells)
+    warnings += apart_warning(found)
+    for key, members in found.items():
+        drafts = other_drafts(key, found)
+        named = group_text(key, with_draft=bool(drafts))
+        warnings += [f"{named}: {text}" for text in joined_warning(key, members)]
         kept, left_out = screened(members)
         warnings += left_out
         if kept:
-            groups.append(_group(key, kept, seed, draws))
+            group = _group(key, kept, seed, draws)
+            said = tuple(f"{named}: {text}" for text in group.warnings)
+            groups.append(replace(group, other_drafts=drafts, warnings=said))
     if not groups:
         reason = f": {warnings[0]}" if warnings else ""
         raise UndeterminedError(
@@ -68,7 +81,7 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
     detail = replace(detail, fitted=fitted)
     told = identifiability(detail.design, fitted.columns)
     convention, convention_source = rate_convention(cells)
-    engine, model, gpu, tp_size = key
+    engine, model, gpu, tp_size, draft_model = key
     return GroupModel(
         engine=engine,
         engine_versions=tuple(sorted({cell.engine_version for cell in cells if cell.engine_version})),
@@ -94,7 +107,8 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
         rate_convention=convention,
         rate_convention_source=convention_source,
         curve=pooled_curve(cells),
-        warnings=tuple(f"{group_text(key)}: {text}" for text in fit_warnings(detail)),
+        warnings=tuple(fit_warnings(detail)),
+        draft_model=draft_model,
     )
 
 

@@ -21,6 +21,8 @@ def fit_report(model: CostModel, path: str) -> FitReport:
             run_spread=group.noise.run_spread,
             cells=group.cells,
             warnings=group.warnings,
+            draft_model=group.draft_model,
+            other_drafts=group.other_drafts,
         )
         for group in model.groups
     )

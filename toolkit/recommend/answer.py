@@ -61,6 +61,7 @@ def _ranked(model: CostModel, question: Question) -> Forecast:
         model_name=question.model_name,
         gpu=question.gpu,
         tp_size=question.tp_size,
+        draft_model=question.draft_model,
     )
     situation = situation_of(group, question)
     acceptance = acceptance_of(group, question, situation)
@@ -237,6 +238,8 @@ def _inputs(group: GroupModel, situation: Situation, question: Question) -> dict
         "model_name": group.model,
         "gpu": group.gpu,
         "tp_size": group.tp_size,
+        "draft_model": group.draft_model,
+        "other_drafts": list(group.other_drafts),
         "batch_size": situation.batch_size,
         "context_tokens": situation.context_tokens,
         "steps": list(situation.steps),

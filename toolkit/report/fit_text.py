@@ -42,14 +42,17 @@ def _count(number_of: int, noun: str) -> str:
     return f"{number_of} {noun}{'' if number_of == 1 else 's'}"
 
 
-def group_title(engine: str | None, model: str | None, gpu: str | None, tp_size: int | None) -> str:
-    """Return a group in words."""
-    named = [part for part in (engine, model, gpu) if part]
-    return ", ".join([*named, f"TP{tp_size}" if tp_size else "TP size not known"])
+def group_title(group: GroupReport) -> str:
+    """Return a group in words, its draft model where others differ in it alone."""
+    named = [part for part in (group.engine, group.model, group.gpu) if part]
+    named.append(f"TP{group.tp_size}" if group.tp_size else "TP size not known")
+    if group.other_drafts:
+        named.append(f"draft {group.draft_model}" if group.draft_model else "draft model not known")
+    return ", ".join(named)
 
 
 def _group_parts(group: GroupReport) -> list[RenderableType]:
-    title = group_title(group.engine, group.model, group.gpu, group.tp_size)
+    title = group_title(group)
     parts: list[RenderableType] = [
         Text(f"{title}: {_count(group.configurations, 'configuration')}", style="bold"),
         _cells(group),

@@ -51,6 +51,8 @@ def _situation(forecast: Forecast) -> str:
     named = [str(asked[key]) for key in ("engine", "model_name", "gpu") if asked.get(key)]
     if asked.get("tp_size"):
         named.append(f"TP{asked['tp_size']}")
+    if asked.get("other_drafts"):
+        named.append(f"draft {asked['draft_model'] or 'model not known'}")
     if asked.get("scenarios"):
         return ", ".join([*named, f"{asked['scenarios']} scenarios"])
     context = f", context {asked['context_tokens']}" if asked.get("context_tokens") else ""

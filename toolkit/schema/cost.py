@@ -152,7 +152,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupModel:
-    """The sub-model of one (engine, model, gpu, tp_size).
+    """The sub-model of one (engine, model, gpu, tp_size) and draft model.
 
     `columns` name the coefficients; `solution` and each row of `draws` hold one value for each, in
     us. `vertices` are the extreme non-negative solutions that reproduce the data equally well (empty
@@ -205,6 +205,8 @@ class GroupReport:
 
     engine: str | None
     model: str | None
+    draft_model: str | None = None
+    other_drafts: tuple[str, ...] = ()  # of the groups that differ from this one in their draft model alone
     gpu: str | None
     tp_size: int | None
     configurations: int
@@ -235,6 +237,8 @@ class CheckedCell:
     run: str
     num_steps: int
     num_draft_tokens: int
+    draft_model: str | None = None
+    other_drafts: tuple[str, ...] = ()
     topk: int
     batch_size: int
     context_tokens: int | None

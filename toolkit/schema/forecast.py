@@ -19,6 +19,7 @@ class Scenario:
     engine: str | None = None
     model: str | None = None
     gpu: str | None = None
+    draft_model: str | None = None
     tp_size: int | None = None
     draft_tp: int | None = None
     num_steps: int
@@ -44,6 +45,7 @@ class Question:
     engine: str | None = None
     model_name: str | None = None
     gpu: str | None = None
+    draft_model: str | None = None
     current_steps: int | None = None
     verify_share: float | None = None
     steps: tuple[int, ...] | None = None

@@ -138,6 +138,7 @@ class Configuration:
     unattributed_fraction: float | None = None
     trace_inflation: float | None = None  # traced cycle over untraced cycle
     row: int | None = None  # of the table it was read from
+    draft_model: str | None = None  # of its row; None: as its run
     notes: tuple[str, ...] = ()  # what the numbers say together, in sentences
 
 
@@ -191,6 +192,7 @@ class RunReport:
     warnings: tuple[str, ...] = ()
     backend: str | None = None  # of attention
     heads: int | None = None  # of the target's attention, over all ranks
+    draft_model: str | None = None
     acceptance_audit: tuple[AcceptanceAudit, ...] = ()  # only where an offline accuracy was given
 
 

@@ -48,6 +48,7 @@ def _cell(row: Measurement) -> Configuration:
             measured=row.tok_s, from_cycle=from_cycle, measured_by="table" if row.tok_s else None
         ),
         row=row.row,
+        draft_model=row.draft_model,
     )
 
 
