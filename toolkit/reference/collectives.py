@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from toolkit.reference.one_shot import OneShot
 from toolkit.reference.star import Star, letters, like
 
 # torch 2.13 renamed it, and warns of the old name
@@ -27,12 +28,14 @@ class Group:
     `handle`: a Star on the CPU, torch's process group on GPUs, None for a group of one.
 
     `delay_us`: artificial latency added to each all-reduce (CPU only), to play slow links.
+    `one_shot`: adds the messages that it takes, NCCL the others; None for NCCL alone.
     """
 
     rank: int = 0
     size: int = 1
     handle: Any = None
     delay_us: float = 0.0
+    one_shot: OneShot | None = None
 
     def part(self, count: int) -> slice:
         """Return this rank's share of `count` equal things."""
@@ -45,6 +48,8 @@ def all_reduce(values: Tensor, group: Group, name: str) -> Tensor:
     if group.size > 1:
         if isinstance(group.handle, Star):
             group.handle.add(values)
+        elif group.one_shot and group.one_shot.takes(values):
+            group.one_shot.add(values)
         else:
             dist.all_reduce(values, group=group.handle)
         if group.delay_us:
@@ -61,7 +66,17 @@ def all_gather(values: Tensor, group: Group, name: str) -> Tensor:
     gathered = torch.empty(
         (group.size * values.shape[0], *values.shape[1:]), dtype=values.dtype, device=values.device
     )
-    _GATHER(gathered, values.contiguous(), group=group.handle)
+    gather_into(gathered, values.contiguous(), group.handle)
+    return side_by_side(gathered, values, group)
+
+
+def gather_into(whole: Tensor, part: Tensor, handle: dist.ProcessGroup) -> None:
+    """Gather the ranks' parts one after another."""
+    _GATHER(whole, part, group=handle)
+
+
+def side_by_side(gathered: Tensor, values: Tensor, group: Group) -> Tensor:
+    """Return what ranks gave one after another side by side, in the last dimension."""
     parts = gathered.view(group.size, *values.shape)
     return parts.movedim(0, -2).reshape(*values.shape[:-1], group.size * values.shape[-1])
 

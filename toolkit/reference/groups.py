@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from toolkit.reference.collectives import Group
+from toolkit.reference.one_shot import OneShot
 from toolkit.reference.star import Star, meet
 
 
@@ -27,7 +29,13 @@ class Groups:
 
 
 def join_groups(
-    rank: int, tp: int, draft_tp: int, device: torch.device, rendezvous: Path | None, delay_us: float = 0.0
+    rank: int,
+    tp: int,
+    draft_tp: int,
+    device: torch.device,
+    rendezvous: Path | None,
+    delay_us: float = 0.0,
+    one_shot: bool = False,
 ) -> Groups:
     """Meet the other ranks at `rendezvous` and return this rank's groups. All must call it."""
     if tp == 1 or rendezvous is None:
@@ -37,8 +45,9 @@ def join_groups(
         target = Group(rank, tp, control, delay_us)
         return Groups(target, _draft_on_cpu(target, draft_tp, rendezvous), control)
     dist.init_process_group("nccl", init_method=rendezvous.resolve().as_uri(), rank=rank, world_size=tp)
-    target = Group(rank, tp, dist.group.WORLD, delay_us)
-    return Groups(target, _draft_on_gpus(target, draft_tp), control)
+    world: Any = dist.group.WORLD
+    target = Group(rank, tp, world, delay_us, OneShot(world, device) if one_shot else None)
+    return Groups(target, _draft_on_gpus(target, draft_tp, device), control)
 
 
 def _draft_on_cpu(target: Group, draft_tp: int, rendezvous: Path) -> Group:
@@ -49,7 +58,7 @@ def _draft_on_cpu(target: Group, draft_tp: int, rendezvous: Path) -> Group:
     return Group(place, draft_tp, handle, target.delay_us)
 
 
-def _draft_on_gpus(target: Group, draft_tp: int) -> Group:
+def _draft_on_gpus(target: Group, draft_tp: int, device: torch.device) -> Group:
     if draft_tp == target.size:
         return target
     place = target.rank % draft_tp
@@ -58,4 +67,7 @@ def _draft_on_gpus(target: Group, draft_tp: int) -> Group:
     handles = [
         dist.new_group(list(range(first, first + draft_tp))) for first in range(0, target.size, draft_tp)
     ]
-    return Group(place, draft_tp, handles[target.rank // draft_tp], target.delay_us)
+    handle = handles[target.rank // draft_tp]
+    return Group(
+        place, draft_tp, handle, target.delay_us, OneShot(handle, device) if target.one_shot else None
+    )

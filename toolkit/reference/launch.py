@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+_SERVER = "toolkit.reference"
 _POLL_S = 0.05
 _PATIENCE_S = 5.0  # between asking a rank to end and killing it
 
@@ -20,10 +21,11 @@ class _StopError(Exception):
     """Someone asked the server to end."""
 
 
-def launch(arguments: Sequence[str], ranks: int) -> int:
-    """Serve until a signal or the end of a rank; return the exit code.
+def launch(arguments: Sequence[str], ranks: int, module: str = _SERVER) -> int:
+    """Run ranks until a signal or the end of one; return the exit code.
 
-    0 when asked to end (SIGTERM, SIGINT), else 1: a rank never ends on its own.
+    0 when asked to end (SIGTERM, SIGINT), else 1: a rank of a server never ends on its own. Where all have
+    ended well, as those of other modules do, 0 too.
     """
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
@@ -31,8 +33,8 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
     with tempfile.TemporaryDirectory(prefix="toolkit-reference-") as folder:
         try:
             for rank in range(ranks):
-                started.append(_start(arguments, rank, Path(folder) / "rendezvous"))
-            return _watch(started)
+                started.append(_start(module, arguments, rank, Path(folder) / "rendezvous"))
+            return _watch(started, may_end=module != _SERVER)
         except _StopError:
             return 0
         finally:
@@ -49,19 +51,22 @@ def end_with_stdin(end: Callable[[], object]) -> None:
     threading.Thread(target=wait, name="stdin", daemon=True).start()
 
 
-def _start(arguments: Sequence[str], rank: int, rendezvous: Path) -> subprocess.Popen[bytes]:
+def _start(module: str, arguments: Sequence[str], rank: int, rendezvous: Path) -> subprocess.Popen[bytes]:
     """Start one rank in a session of its own, so that Ctrl-C reaches only the launcher."""
-    command = [sys.executable, "-m", "toolkit.reference", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     command += ["--tp-rank", str(rank), "--rendezvous", str(rendezvous)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
-def _watch(started: Sequence[subprocess.Popen[bytes]]) -> int:
+def _watch(started: Sequence[subprocess.Popen[bytes]], may_end: bool) -> int:
     while True:
         for rank, process in enumerate(started):
-            if process.poll() is not None:
-                sys.stderr.write(f"rank {rank} ended with code {process.returncode}; the server ends\n")
+            code = process.poll()
+            if code or (code == 0 and not may_end):
+                sys.stderr.write(f"rank {rank} ended with code {code}; the others are ended\n")
                 return 1
+        if all(process.poll() == 0 for process in started):
+            return 0
         time.sleep(_POLL_S)
 
 

@@ -42,6 +42,7 @@ def arguments_line(options: Options) -> str:
         "speculative_num_draft_tokens": options.num_draft_tokens if speculative else None,
         "speculative_draft_tp_size": options.draft_tp if speculative else None,
         "simulated_acceptance": options.curve is not None,
+        "collectives": options.collectives if options.device == "cuda" else "star",
         "allreduce_delay_us": options.allreduce_delay_us,
     }
     return "server_args=ServerArgs(" + ", ".join(f"{name}={value!r}" for name, value in said.items()) + ")"

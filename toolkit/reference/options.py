@@ -34,6 +34,7 @@ class Options:
     device: str = "cpu"
     dtype: str = "float32"
     cuda_graphs: bool = True
+    collectives: str = "nccl"  # or "one-shot": what adds small messages on GPUs
     host: str = "127.0.0.1"
     port: int = 0
     seed: int = 0
@@ -74,6 +75,12 @@ def argument_parser() -> argparse.ArgumentParser:
         help="default: float32 on CPU, else the config's",
     )
     add("--disable-cuda-graph", action="store_true", help="launch every kernel from the host")
+    add(
+        "--collectives",
+        choices=("nccl", "one-shot"),
+        default="nccl",
+        help="all-reduces up to 512 KB on GPUs: NCCL's, or one step over symmetric memory",
+    )
     add("--host", default="127.0.0.1")
     add("--port", type=int, default=0, help="0: a free one, printed when the server is ready")
     add("--seed", type=int, default=0, help="of weights and simulated acceptance")
@@ -99,6 +106,8 @@ def options_of(given: argparse.Namespace) -> Options:
         f"--draft-tp {draft_tp} does not divide --tp {given.tp}; give a divisor",
     )
     _require(not given.allreduce_delay_us or given.device == "cpu", "--allreduce-delay-us needs --device cpu")
+    one_shot = given.collectives == "one-shot"
+    _require(not one_shot or given.device == "cuda", "--collectives one-shot needs --device cuda")
     _require(given.decode_log_interval >= 1, "--decode-log-interval must be at least 1")
     target, draft, draft_vocab = _models(given, steps)
     target.require_split(given.tp, "--tp")
@@ -118,6 +127,7 @@ def options_of(given: argparse.Namespace) -> Options:
         device=given.device,
         dtype=given.dtype or ("float32" if given.device == "cpu" else target.dtype),
         cuda_graphs=given.device == "cuda" and not given.disable_cuda_graph,
+        collectives=given.collectives,
         host=given.host,
         port=given.port,
         seed=given.seed,

@@ -28,12 +28,18 @@ def serve_rank(options: Options, tp_rank: int, rendezvous: Path | None) -> None:
     signal.signal(signal.SIGTERM, _leave)
     torch.set_grad_enabled(False)
     torch.set_num_threads(options.threads)
-    device = _device(options, tp_rank)
+    device = rank_device(options.device, tp_rank)
     if tp_rank == 0:
         write_line(arguments_line(options))
     plugins = load_plugins(tp_rank)
     groups = join_groups(
-        tp_rank, options.tp, options.draft_tp, device, rendezvous, options.allreduce_delay_us
+        tp_rank,
+        options.tp,
+        options.draft_tp,
+        device,
+        rendezvous,
+        options.allreduce_delay_us,
+        one_shot=options.collectives == "one-shot",
     )
     model = make_model(options, groups, device)
     tracer, channel = Tracer(tp_rank, options.tp), Channel(tp_rank, groups.control)
@@ -53,8 +59,9 @@ def _leave(signum: int, frame: FrameType | None) -> None:
     raise SystemExit
 
 
-def _device(options: Options, tp_rank: int) -> torch.device:
-    if options.device == "cpu":
+def rank_device(kind: str, tp_rank: int) -> torch.device:
+    """Return the device of a rank, made the one that this process uses."""
+    if kind == "cpu":
         return torch.device("cpu")
     device = torch.device("cuda", tp_rank)
     torch.cuda.set_device(device)
@@ -91,6 +98,7 @@ def _facts(options: Options, pids: list[int], plugins: list[str], device: torch.
         "device": options.device,
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "dtype": options.dtype,
+        "collectives": options.collectives if options.device == "cuda" else "star",
         "allreduce_delay_us": options.allreduce_delay_us,
         "ranks": [{"tp_rank": rank, "pid": pid} for rank, pid in enumerate(pids)],
         "plugins": plugins,
