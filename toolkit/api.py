@@ -12,9 +12,12 @@ from toolkit.analysis.acceptance_audit import audits, changes
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
 from toolkit.ingest.folders import read_all
+from toolkit.ingest.forked import mapped
 from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
 from toolkit.schema.inspection import Inspection
 from toolkit.schema.recording import Recording
+
+_WORTH_SHARING_KERNELS = 20_000  # of all runs: below, forking takes longer than it saves
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[Recording]:
@@ -39,7 +42,8 @@ def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
             f"{recordings[0].source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
             "record it with CUDA activity on"
         )
-    runs = tuple(inspect_recording(recording) for recording in recordings)
+    sizes = [sum(len(trace.kernels) for trace in recording.traces) for recording in recordings]
+    runs = tuple(mapped(inspect_recording, recordings, sizes, worth_sharing=_WORTH_SHARING_KERNELS))
     return Inspection(
         warnings=tuple(_of_run(run.run, note) for run in runs for note in run.warnings), runs=runs
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from toolkit.errors import BadInputError
 from toolkit.ingest.client import read_client
 from toolkit.ingest.file_kinds import FileKind, file_kind, require_readable
+from toolkit.ingest.forked import mapped
 from toolkit.ingest.identity import completed_info, require_one_server
 from toolkit.ingest.logs.server_log import read_server_log
 from toolkit.ingest.measurements import read_measurements
@@ -24,6 +26,7 @@ from toolkit.schema.spans import RankSpans
 from toolkit.schema.trace import RankTrace
 
 _DEEPEST = 4  # folders below the one given; a run folder has none
+_WORTH_SHARING_BYTES = 1 << 20  # of all files: below, forking takes longer than it saves
 _RANK_PART = re.compile(r"(?i)(?:tp|rank)[-_]?\d+")
 _ONE_OF_A_KIND: dict[FileKind, str] = {
     "run": "run.json files",
@@ -137,21 +140,44 @@ def _entries(folder: Path) -> list[Path]:
 def _read_tree(tree: _Tree, seen: set[Path]) -> bool:
     """Read the folders of a tree that are not in `seen`; return whether one of them was."""
     again = False
+    waiting: list[Path] = []
     for folder in tree.folders:
         if folder.resolve() in seen:
             again = True
             continue
         seen.add(folder.resolve())
-        try:
-            found = _read_folder(folder, tree.top, tree.notes)
-        except BadInputError as error:
-            tree.refused.append((folder, error))
+        waiting.append(folder)
+    sizes = [_size_bytes(folder) for folder in waiting]
+    found = mapped(partial(_tried, tree.top), waiting, sizes, worth_sharing=_WORTH_SHARING_BYTES)
+    holding = {above for folder in tree.folders for above in folder.parents}
+    for folder, (recordings, notes, refused) in zip(waiting, found, strict=True):
+        tree.notes += notes
+        if refused is not None:
+            tree.refused.append((folder, refused))
             continue
-        tree.recordings += found or []
-        holds_others = any(folder in other.parents for other in tree.folders)
-        if found is None and not holds_others:
+        tree.recordings += recordings or []
+        if recordings is None and folder not in holding:
             tree.without_run.append(folder)
     return again
+
+
+_Tried = tuple[list[Recording] | None, list[str], BadInputError | None]
+
+
+def _tried(top: Path, folder: Path) -> _Tried:
+    """Return what `_read_folder` found, the sentences it added, and why it could not read the folder."""
+    notes: list[str] = []
+    try:
+        return _read_folder(folder, top, notes), notes, None
+    except BadInputError as error:
+        return None, notes, error
+
+
+def _size_bytes(folder: Path) -> int:
+    try:
+        return sum(entry.stat().st_size for entry in folder.iterdir() if entry.is_file())
+    except OSError:
+        return 0
 
 
 def _read_folder(folder: Path, top: Path, notes: list[str]) -> list[Recording] | None:

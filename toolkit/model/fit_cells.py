@@ -14,9 +14,9 @@ from toolkit.model.feasible import vertices
 from toolkit.model.fitted import Fitted, support_of
 from toolkit.model.host_bound import highest_floor_us, host_bound_flags
 from toolkit.model.identify import null_space
-from toolkit.model.residuals import with_residuals
+from toolkit.model.residuals import Measured, with_residuals
 from toolkit.model.row_errors import RowErrors, between, row_errors
-from toolkit.model.rows import Family, Row, rows_of
+from toolkit.model.rows import Family, Row, RowBook, rows_of
 from toolkit.model.solve import Design, Matrix, design_of, refits, solve
 from toolkit.model.spread import RunSpreads, run_spreads
 from toolkit.schema.cost import CollectiveCost, Noise
@@ -35,6 +35,7 @@ class FitDetail:
     rows: tuple[Row, ...]
     design: Design
     runs: RunSpreads
+    book: RowBook
 
 
 def fit_cells(
@@ -45,16 +46,18 @@ def fit_cells(
     costs: Sequence[CollectiveCost] | None = None,
     runs: RunSpreads | None = None,
     extremes: bool = True,
+    book: RowBook | None = None,
 ) -> FitDetail:
     """Return the fit of one group's cells; at least one row is needed (ValueError otherwise).
 
-    Without `extremes` what the data leaves open has no range.
+    Without `extremes` what the data leaves open has no range. `book` holds rows of an earlier fit.
     """
+    book = RowBook() if book is None else book
     costs = collective_costs(cells) if costs is None else tuple(costs)
     flags = host_bound_flags(cells)
     runs = run_spreads(cells) if runs is None else runs
-    columns = _best_columns(cells, flags, costs, runs)
-    rows = rows_of(cells, columns, flags, costs)
+    columns = _best_columns(cells, flags, costs, runs, book)
+    rows = rows_of(cells, columns, flags, costs, book)
     if not rows:
         raise ValueError("fit of no times")
     columns, rows = _without_empty(columns, rows)
@@ -77,13 +80,19 @@ def fit_cells(
         support=support_of(cells),
         seed=seed,
     )
-    measured = [
-        (setting_of(cell), cell.cycle.us, own_wire_us(cell, fitted.costs)) for cell in cells if cell.cycle
-    ]
-    fitted = with_residuals(fitted, measured)
     return FitDetail(
-        fitted=fitted, cells=tuple(cells), host_bound=tuple(flags), rows=tuple(rows), design=design, runs=runs
+        fitted=with_residuals(fitted, _measured(cells, fitted.costs)),
+        cells=tuple(cells),
+        host_bound=tuple(flags),
+        rows=tuple(rows),
+        design=design,
+        runs=runs,
+        book=book,
     )
+
+
+def _measured(cells: Sequence[Cell], pooled: Sequence[CollectiveCost]) -> list[Measured]:
+    return [(setting_of(cell), cell.cycle.us, own_wire_us(cell, pooled)) for cell in cells if cell.cycle]
 
 
 def _noise(rows: Sequence[Row], errors: RowErrors, runs: RunSpreads) -> Noise:
@@ -114,7 +123,11 @@ def _below(points: Matrix, columns: Sequence[str], highest_us: float) -> Matrix:
 
 
 def _best_columns(
-    cells: Sequence[Cell], flags: Sequence[bool], costs: Sequence[CollectiveCost], runs: RunSpreads
+    cells: Sequence[Cell],
+    flags: Sequence[bool],
+    costs: tuple[CollectiveCost, ...],
+    runs: RunSpreads,
+    book: RowBook,
 ) -> tuple[str, ...]:
     """Return the columns with the context terms that fit best: of one request, of the batch, or in waves.
 
@@ -129,13 +142,13 @@ def _best_columns(
             columns = columns_of(cells, flags, {**chosen, phase: form})
             if f"{phase}_{form}_us" not in columns:
                 break
-            misfit[form] = _misfit(rows_of(cells, columns, flags, costs), family, runs)
+            misfit[form] = _misfit(rows_of(cells, columns, flags, costs, book), family, runs)
         if misfit:
             better = misfit["context"] < _BETTER * misfit["kv"] - 1.0  # one squared standard error
             chosen[phase] = "context" if better else "kv"
         if phase == "verify" and misfit and cells[0].shape.wave_requests is not None:
             waves = columns_of(cells, flags, {**chosen, phase: "waves"})
-            if _misfit(rows_of(cells, waves, flags, costs), family, runs) <= misfit[chosen[phase]]:
+            if _misfit(rows_of(cells, waves, flags, costs, book), family, runs) <= misfit[chosen[phase]]:
                 chosen[phase] = "waves"
     return columns_of(cells, flags, chosen)
 

@@ -132,6 +132,7 @@ def _fold(
         costs=fitted.costs,
         runs=detail.runs,
         extremes=False,
+        book=detail.book,
     )
     at, measured = setting_of(keys[key][0]), _level(keys[key])
     forecast = cycle_at(rest.fitted, at)

@@ -1,7 +1,7 @@
 """Forecasts drawn towards what was measured: the fit's residuals, shrunk (empirical Bayes, kriging).
 
 log measured = log fit + m + e. The fit's own error m is normal with deviation tau, alike at settings
-that are alike (`_alike`); e is a run's, with the run spread sigma. Given the residuals r of all cells,
+that are alike (`_likeness`); e is a run's, with the run spread sigma. Given the residuals r of all cells,
 m at a setting is expected to be k' (tau^2 R + sigma^2 I)^-1 r, k and R being tau^2 and likenesses. At a
 configuration measured n times and alone this is r times tau^2 / (tau^2 + sigma^2 / n). tau comes from
 the residuals themselves. A configuration that is held out is not among the cells, so it never helps
@@ -17,7 +17,7 @@ from math import log2
 import numpy as np
 
 from toolkit.model.collective_costs import cycle_wire_us
-from toolkit.model.fitted import Fitted, Residuals
+from toolkit.model.fitted import Fitted, Matrix, Residuals
 from toolkit.model.reach import FORM_INSIDE
 from toolkit.model.summed_cycle import DETERMINED, host_floor, open_share, summed_cycle
 from toolkit.model.terms import Setting, Vector, cycle_vector
@@ -99,14 +99,14 @@ def pull_at(fitted: Fitted, at: Setting) -> Pull:
         return no_pull(len(fitted.draws))
     factors, wire = cycle_vector(fitted.columns, at), cycle_wire_us(fitted.costs, at)
     here = _at_floor(fitted, at, float(summed_cycle(fitted, factors, wire, at, fitted.solution[None, :])[0]))
-    places = list(zip(residuals.settings, residuals.at_floor, strict=True))
-    likeness = np.array([_alike((at, here), other) for other in places])
+    seen = _places(residuals.settings, residuals.at_floor)
+    likeness = _likeness(_places((at,), (here,)), seen)[0]
     met = float(np.sqrt(np.mean(residuals.logs**2))) < _MET * residuals.sigma
     near = np.flatnonzero(likeness > (1 - _NOT_ALIKE if met else _NOT_ALIKE))
     if not len(near):
         return no_pull(len(fitted.draws), residuals.tau)
-    among = [places[index] for index in near]
-    between = np.array([[_alike(one, other) for other in among] for one in among])
+    among = seen[:, near]
+    between = _likeness(among, among)
     variance = residuals.tau**2
     weights = np.linalg.solve(
         variance * between + residuals.sigma**2 * np.eye(len(near)), variance * likeness[near]
@@ -119,21 +119,35 @@ def pull_at(fitted: Fitted, at: Setting) -> Pull:
     )
 
 
-_Place = tuple[Setting, bool]  # a setting, and whether the host's floor sets its cycle
+def _places(settings: Sequence[Setting], at_floor: Sequence[bool]) -> Matrix:
+    """Return what likeness compares of each setting, a column each; an unknown context is no number."""
+    return np.asarray(
+        np.array(
+            [
+                (
+                    at.num_steps,
+                    log2(at.num_draft_tokens),
+                    log2(at.batch_size),
+                    log2(at.context_tokens) if at.context_tokens else np.nan,
+                    at.overlap,
+                    at.topk,
+                    floor,
+                )
+                for at, floor in zip(settings, at_floor, strict=True)
+            ],
+            dtype=float,
+        ).T
+    )
 
 
-def _alike(one: _Place, other: _Place) -> float:
-    """Return how alike the fit's errors at two settings are, 0 to 1."""
-    (at, floor), (seen, seen_floor) = one, other
-    if (at.overlap, at.topk) != (seen.overlap, seen.topk):
-        return 0.0
-    distance = abs(log2(at.batch_size / seen.batch_size)) / _BATCH_DOUBLINGS
-    if at.context_tokens and seen.context_tokens:
-        distance += abs(log2(at.context_tokens / seen.context_tokens)) / _CONTEXT_DOUBLINGS
-    if not (floor and seen_floor):  # a floor is as wrong at any step count
-        distance += abs(at.num_steps - seen.num_steps) / _STEPS
-        distance += abs(log2(at.num_draft_tokens / seen.num_draft_tokens)) if at.topk > 1 else 0.0
-    return float(np.exp(-distance))
+def _likeness(ones: Matrix, others: Matrix) -> Matrix:
+    """Return how alike the fit's errors at two settings are, 0 to 1: a row for each of `ones`."""
+    steps, width, batch, context = (np.abs(ones[i][:, None] - others[i]) for i in range(4))
+    overlap, topk = (ones[i][:, None] == others[i] for i in (4, 5))
+    distance = batch / _BATCH_DOUBLINGS + np.nan_to_num(context) / _CONTEXT_DOUBLINGS
+    on_gpu = ~((ones[6][:, None] > 0) & (others[6] > 0))  # a floor is as wrong at any step count
+    distance = distance + on_gpu * (steps / _STEPS + width * (ones[5][:, None] > 1))
+    return np.asarray(np.exp(-distance) * (overlap & topk))
 
 
 def _at_floor(fitted: Fitted, at: Setting, value_us: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
@@ -38,63 +38,99 @@ class Row:
     family: Family
 
 
+class RowBook:
+    """Rows that were made before: leaving one configuration out asks for nearly all of them again.
+
+    It knows cells by their identity and keeps them, so none is taken for another.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], dict[tuple[int, int, bool], tuple[Row, ...]]] = {}
+        self._kept: dict[int, object] = {}
+
+    def of(self, form: _Form) -> dict[tuple[int, int, bool], tuple[Row, ...]]:
+        """Return rows made in a form, by the cell's place and identity, and whether it is a floor."""
+        return self._made.setdefault((form.columns, form.kinds, form.both, id(form.pooled)), {})
+
+    def keep(self, cell: Cell, form: _Form) -> None:
+        """Hold what was named by its identity."""
+        self._kept |= {id(cell): cell, id(form.pooled): form.pooled}
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the rows of a cell depend on beside the cell; `kinds` and `both` by phase."""
+
+    columns: tuple[str, ...]
+    kinds: tuple[str | None, ...]
+    both: tuple[bool, ...]
+    pooled: tuple[CollectiveCost, ...]
+
+
 def rows_of(
     cells: Sequence[Cell],
-    columns: Sequence[str],
+    columns: tuple[str, ...],
     host_bound: Sequence[bool],
-    pooled: Sequence[CollectiveCost],
+    pooled: tuple[CollectiveCost, ...],
+    book: RowBook | None = None,
 ) -> list[Row]:
     """Return every row of a group; `pooled` costs stand in where a cell has no collectives of its own."""
+    form = _Form(
+        columns=columns,
+        kinds=tuple(phase_kind(cells, phase) for phase in _PHASES),
+        both=tuple(both_measured(cells, phase) for phase in _PHASES),
+        pooled=pooled,
+    )
+    book = RowBook() if book is None else book
+    made = book.of(form)
     rows: list[Row] = []
-    kinds = {phase: phase_kind(cells, phase) for phase in _PHASES}
-    both = {phase: both_measured(cells, phase) for phase in _PHASES}
-    for index, cell in enumerate(cells):
-        at, costs = setting_of(cell), costs_of_cell(cell, pooled)
-        if cell.cycle is not None:
-            if host_bound[index]:
-                unit = np.array([float(name == "host_cycle_us") for name in columns])
-                rows.append(_row(index, "floor", cell.cycle, 0.0, unit, cell.num_steps))
-            else:
-                wire = cycle_wire_us(costs, at)
-                factors = cycle_vector(columns, at)
-                rows.append(_row(index, "cycle", cell.cycle, wire, factors, cell.num_steps))
-        for phase in _PHASES:
-            rows += _phase_rows(index, cell, phase, columns, costs, kinds[phase], both[phase])
-        rows += _step_rows(index, cell, columns, costs)
+    for index, (cell, floor) in enumerate(zip(cells, host_bound, strict=True)):
+        key = (index, id(cell), floor)
+        if key not in made:
+            book.keep(cell, form)
+            made[key] = tuple(replace(row, cell=index) for row in _cell_rows(cell, form, floor))
+        rows += made[key]
     return rows
 
 
-def _row(cell: int, kind: str, time: Timed, wire_us: float, factors: Vector, num_steps: int) -> Row:
+def _cell_rows(cell: Cell, form: _Form, host_bound: bool) -> list[Row]:
+    rows: list[Row] = []
+    at, costs, columns = setting_of(cell), costs_of_cell(cell, form.pooled), form.columns
+    if cell.cycle is not None:
+        if host_bound:
+            unit = np.array([float(name == "host_cycle_us") for name in columns])
+            rows.append(_row("floor", cell.cycle, 0.0, unit, cell.num_steps))
+        else:
+            wire = cycle_wire_us(costs, at)
+            rows.append(_row("cycle", cell.cycle, wire, cycle_vector(columns, at), cell.num_steps))
+    for phase, kind, both in zip(_PHASES, form.kinds, form.both, strict=True):
+        rows += _phase_rows(cell, at, phase, columns, costs, kind == "stage" or both)
+    return rows + _step_rows(cell, columns, costs)
+
+
+def _row(kind: str, time: Timed, wire_us: float, factors: Vector, num_steps: int) -> Row:
     rest = max(time.us - wire_us, _LEAST_REST * time.us)
     family: Family = "floor" if kind == "floor" else "plain" if num_steps == 0 else "speculative"
-    return Row(cell=cell, kind=kind, us=rest, total_us=time.us, se=time.se, factors=factors, family=family)
+    return Row(cell=0, kind=kind, us=rest, total_us=time.us, se=time.se, factors=factors, family=family)
 
 
 def _phase_rows(
-    index: int,
-    cell: Cell,
-    phase: str,
-    columns: Sequence[str],
-    costs: Sequence[CollectiveCost],
-    kind: str | None,
-    both: bool,
+    cell: Cell, at: Setting, phase: str, columns: Sequence[str], costs: Sequence[CollectiveCost], stages: bool
 ) -> list[Row]:
-    at = setting_of(cell)
-    wire = phase_wire_us(costs, phase, at)
     factors = phase_vector(columns, phase, at)
     if not factors.any():
         return []
+    wire = phase_wire_us(costs, phase, at)
     rows = []
     if phase in cell.graph:
-        rows.append(_row(index, phase, cell.graph[phase], wire, factors, cell.num_steps))
-    if phase in cell.stage and (kind == "stage" or both):
+        rows.append(_row(phase, cell.graph[phase], wire, factors, cell.num_steps))
+    if phase in cell.stage and stages:
         overhead = np.array([float(name == f"stage_overhead_{phase}_us") for name in columns])
-        whole = phase_vector(columns, phase, at)
-        rows.append(_row(index, phase, cell.stage[phase], wire, whole + overhead, cell.num_steps))
+        rows.append(_row(phase, cell.stage[phase], wire, factors + overhead, cell.num_steps))
     return rows
 
 
-def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[CollectiveCost]) -> list[Row]:
+def _step_rows(cell: Cell, columns: Sequence[str], costs: Sequence[CollectiveCost]) -> list[Row]:
     """Return a row for the mean draft forward inside the draft pass."""
     if not cell.steps or cell.num_steps < 2:
         return []
@@ -109,4 +145,4 @@ def _step_rows(index: int, cell: Cell, columns: Sequence[str], costs: Sequence[C
     if cell.steps_exclude_selection and "draft_selection_us" in columns:
         factors[list(columns).index("draft_selection_us")] = 0.0
     wire = sum(cost.per_forward * cost.wire_us for cost in costs if cost.phase == "draft")
-    return [_row(index, "draft_step", Timed(us=fmean(cell.steps), se=0.0), wire, factors, cell.num_steps)]
+    return [_row("draft_step", Timed(us=fmean(cell.steps), se=0.0), wire, factors, cell.num_steps)]

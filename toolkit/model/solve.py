@@ -52,11 +52,15 @@ def design_of(rows: Sequence[Row], spreads: Mapping[Family, float]) -> Design:
 
 def solve(design: Design, target: Vector | None = None) -> Vector:
     """Return non-negative coefficients in us."""
+    return np.asarray(solve_all(design, (design.target if target is None else target)[None, :])[0])
+
+
+def solve_all(design: Design, targets: Matrix) -> Matrix:
+    """Return non-negative coefficients in us for each row of targets."""
     columns = design.matrix.shape[1]
     stacked = np.vstack([design.matrix, _RIDGE * np.eye(columns)])
-    wanted = np.concatenate([design.target if target is None else target, np.zeros(columns)])
-    scaled, _ = nnls(stacked, wanted)
-    return np.asarray(scaled / design.norms)
+    wanted = np.hstack([targets, np.zeros((len(targets), columns))])
+    return np.array([nnls(stacked, one)[0] for one in wanted]) / design.norms
 
 
 def lack_of_fit(design: Design, rows: Sequence[Row], solution: Vector, family: Family) -> tuple[float, int]:
@@ -91,4 +95,4 @@ def refits(
     of_run = rng.standard_normal((count, int(design.cells.max()) + 1))[:, design.cells]
     of_row = rng.standard_normal((count, len(rows)))
     moved = totals * (between * of_run + own * of_row) / design.errors
-    return np.array([solve(design, np.maximum(design.target + shift, 0.0)) for shift in moved])
+    return solve_all(design, np.maximum(design.target + moved, 0.0))

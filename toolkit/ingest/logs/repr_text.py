@@ -9,6 +9,8 @@ from typing import Any
 _OPEN, _CLOSE = "([{<", ")]}>"
 _MAX_VALUE_CHARACTERS = 20_000  # ast needs time and stack for more
 _MAX_DEPTH = 8
+_CONSTANTS = {"None": None, "True": True, "False": False}
+_PLAIN = re.compile(r"'[ -&(-\[\]-~]*'|(0|[1-9][0-9]{0,17})")  # most values; ast takes long for each
 _KEYWORD = re.compile(r"\s*([A-Za-z_]\w{0,80})\s*=")
 _KEY = re.compile(r"\s*(?:'([^'\\]{1,80})'|\"([^\"\\]{1,80})\")\s*:")
 
@@ -74,6 +76,10 @@ def value_of(text: str, depth: int = 0) -> Any:
     text = text.strip()
     if len(text) > _MAX_VALUE_CHARACTERS or depth > _MAX_DEPTH:
         return text
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if plain := _PLAIN.fullmatch(text):
+        return text[1:-1] if plain[1] is None else int(text)
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

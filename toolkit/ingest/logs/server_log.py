@@ -16,8 +16,18 @@ from toolkit.ingest.logs.vllm_log import read_vllm_line
 from toolkit.ingest.text_files import read_text_lines
 from toolkit.schema.log import LogLine, ServerLog
 
-_NAMES_SGLANG = re.compile(r"(?<![\w.])(?:sglang|SGLang)(?![\w-])|server_args=ServerArgs\(")
-_NAMES_VLLM = re.compile(r"(?<![\w.])(?:vllm|vLLM)(?![\w-])|\bV[01] LLM engine|\bSpecDecodeWorker\b")
+_NAMES = (  # an engine, the pattern that names it, and what a line must hold for it to be worth a try
+    (
+        "sglang",
+        re.compile(r"(?<![\w.])(?:sglang|SGLang)(?![\w-])|server_args=ServerArgs\("),
+        ("sglang", "SGLang", "server_args="),
+    ),
+    (
+        "vllm",
+        re.compile(r"(?<![\w.])(?:vllm|vLLM)(?![\w-])|\bV[01] LLM engine|\bSpecDecodeWorker\b"),
+        ("vllm", "vLLM", "LLM engine", "SpecDecodeWorker"),
+    ),
+)
 _PROFILER = re.compile(r"\b(Profiling starts)\b|\b(?:Profiling done|Stop profiling)\b")
 _CUT_IN_TIME = re.compile(r"\[[0-9]{4}-[0-9]{2}-[^\]]{0,80}$")
 
@@ -43,11 +53,11 @@ def _other(text: str, line_number: int) -> LogLine:
     if engine is None:
         names = [
             name
-            for name, pattern in (("sglang", _NAMES_SGLANG), ("vllm", _NAMES_VLLM))
-            if pattern.search(text)
+            for name, pattern, hints in _NAMES
+            if any(hint in text for hint in hints) and pattern.search(text)
         ]
         engine = names[0] if len(names) == 1 else None
-    profiler = _PROFILER.search(text)
+    profiler = _PROFILER.search(text) if "rofiling" in text else None
     return LogLine(
         engine=engine,
         timestamp=prefix.timestamp,

@@ -19,7 +19,7 @@ from toolkit.schema.trace import Annotations, HostCalls, Int64s, Kernels, Proces
 from toolkit.units import NS_PER_S, NS_PER_US
 
 _KERNEL, _HOST, _ANNOTATION = 0, 1, 2
-_ID = 3  # column of the correlation id
+_START, _ID, _COLUMNS = 1, 3, 7  # columns of start and correlation id, and how many there are
 _CATEGORY = {
     "kernel": _KERNEL,
     "gpu_memcpy": _KERNEL,
@@ -36,6 +36,7 @@ _CATEGORY = {
 }
 _LONGEST_NS = 3600 * NS_PER_S  # a longer duration is a counter that overflowed
 _LATEST_NS = 4_000_000_000 * NS_PER_S  # the year 2096; twice as much still fits an int64
+_FEW_DIGITS = 20  # a time this short is before `_LATEST_NS`
 _MOST_DIGITS = 40  # of a time; int() refuses thousands
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,18})?")
 _DTYPE_BYTES = {"BFloat16": 2, "Half": 2, "Float": 4, "Double": 8, "Long": 8, "Int": 4, "Byte": 1, "Char": 1}
@@ -50,20 +51,16 @@ class _Columns:
     """Rows of one kind of event, grown cheaply: name, start, duration, id, lane, and two extras."""
 
     def __init__(self) -> None:
-        self.rows = [array("q") for _ in range(7)]
+        self.values = array("q")
 
-    def append(self, *values: int) -> None:
-        for column, value in zip(self.rows, values, strict=True):
-            column.append(value)
+    def columns(self) -> Int64s:
+        """Return a row for each column, in the order in which the events were read."""
+        return np.asarray(np.array(self.values, dtype=np.int64).reshape(-1, _COLUMNS).T)
 
     def sorted(self) -> list[Int64s]:
-        columns = [np.frombuffer(column, dtype=np.int64) if column else _empty() for column in self.rows]
-        order = np.argsort(columns[1], kind="stable")
+        columns = self.columns()
+        order = np.argsort(columns[_START], kind="stable")
         return [column[order] for column in columns]
-
-
-def _empty() -> Int64s:
-    return np.zeros(0, dtype=np.int64)
 
 
 class _Collector:
@@ -99,9 +96,9 @@ class _Collector:
         if kind == _KERNEL:
             lane = self._lane(event.tid if args.stream is None else args.stream)
             group = _whole(args.group_size) or 0
-            self.kinds[kind].append(name, start, duration, known, lane, group, _message_bytes(args))
+            self.kinds[kind].values.extend((name, start, duration, known, lane, group, _message_bytes(args)))
         elif kind == _ANNOTATION or known >= 0:
-            self.kinds[kind].append(name, start, duration, known, self._lane(event.tid), 0, 0)
+            self.kinds[kind].values.extend((name, start, duration, known, self._lane(event.tid), 0, 0))
 
     def _lane(self, lane: Any) -> int:
         number = _whole(lane)
@@ -115,7 +112,9 @@ _NO_ARGS = EventArgs()
 
 def _whole(value: Any) -> int | None:
     """Return an id or count that fits an int64, also where a tool wrote it as text or with a point."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
+    if value is None:
+        return None
+    if type(value) is int and abs(value) < 1 << 63:
         return value
     if isinstance(value, str | float) and _WHOLE.fullmatch(str(value)):
         return int(float(value)) if isinstance(value, float) else int(value.partition(".")[0])
@@ -124,6 +123,10 @@ def _whole(value: Any) -> int | None:
 
 def _ns(text: bytes) -> int | None:
     """Return the ns of a time written in us, to the nearest; None if it is no finite time."""
+    if len(text) < _FEW_DIGITS and text[-4:-3] == b".":
+        thousandths = text[:-4] + text[-3:]
+        if thousandths.isdigit():
+            return int(thousandths)
     digits = text.strip(b'"')
     if not 0 < len(digits) <= _MOST_DIGITS:
         return None
@@ -174,9 +177,9 @@ def _losses(path: Path, result: StreamResult, collector: _Collector, known_cut: 
         found.append(f"{collector.bad_times} events have no usable time or duration and were left out")
     if collector.bad_ids:
         found.append(f"{collector.bad_ids} events have no usable correlation id; what launched them is lost")
-    calls = collector.kinds[_HOST].rows[_ID]
-    if len(set(calls)) < len(calls):
-        shared = len(calls) - len(set(calls))
+    calls = collector.kinds[_HOST].columns()[_ID]
+    shared = len(calls) - len(np.unique(calls))
+    if shared:
         found.append(
             f"{shared} calls share their correlation id with another; phases may be taken apart wrongly"
         )
