@@ -219,6 +219,59 @@ def test_events_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     rig.spans()
 
 
+def test_events_are_used_again_while_lines_wait_and_in_the_next_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = Gpu()
+    install(monkeypatch, gpu)
+    (tmp_path / "one").mkdir()
+    rig = Rig(tmp_path / "one")
+    rig.writer.start()
+    for left in range(1, 21):
+        rig.cycle(lambda: gpu.kernel(10))
+        gpu.run()
+        until(lambda: not rig.recording.stamped)
+        assert len(rig.recording.finished) == left, "lines wait for the end"
+    clock = rig.recording.clock
+    assert isinstance(clock, CudaStamps) and len(clock._pool) == 2
+    assert [cycle.stage_us for cycle in rig.spans().cycles] == [pytest.approx({"verify": 10})] * 20
+    (tmp_path / "two").mkdir()
+    again = Rig(tmp_path / "two")
+    again.cycle(lambda: gpu.kernel(10))
+    assert again.recording.clock is clock and not clock._pool
+    again.writer._close()
+
+
+def test_ranks_that_begin_with_one_cycle_look_at_the_same_thing_in_the_same_cycle() -> None:
+    looked = []
+    for owes in (0, 2):  # one rank's copies are ready two cycles later
+        taken, found = recording(steps_every=5), {}
+        for number in range(40):
+            cycle = taken.begin_cycle()
+            assert cycle is not None
+            if cycle.sampled:
+                found[number] = cycle.turn
+                cycle.owed = number < owes
+            taken.end_cycle(cycle)
+        looked.append({number: turn for number, turn in found.items() if number % 5 == 0})
+    assert looked[0] == looked[1] == {number: number // 5 for number in range(0, 40, 5)}
+
+
+def test_no_cycle_is_recorded_before_all_ranks_were_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic_ns()
+    monkeypatch.setattr(bounds.time, "monotonic_ns", lambda: now)
+    taken = recording(not_before_ns=now + 1000)
+    assert taken.begin_cycle() is None
+    now += 1000
+    first = taken.begin_cycle()
+    assert first is not None and first.sampled and first.number == 1
+    assert taken.dropped == 0
+
+
+def test_a_start_on_another_clock_is_not_waited_for() -> None:
+    assert recording(not_before_ns=time.monotonic_ns() + 10**12).begin_cycle() is not None
+
+
 def test_counts_that_come_a_cycle_later_join_their_own_cycle(tmp_path: Path) -> None:
     rig, acceptance = Rig(tmp_path), Acceptance()
     results = [object() for _ in range(4)]

@@ -59,10 +59,20 @@ class ProbeConnection:
         return self.ask({"do": "status"})
 
     def start(
-        self, folder: str, cycles: int | None, seconds: float | None, steps_every: int
+        self,
+        folder: str,
+        cycles: int | None,
+        seconds: float | None,
+        steps_every: int,
+        not_before_ns: int | None = None,
     ) -> dict[str, Any]:
-        """Wake the probe: it writes into `folder`, a path as the rank itself sees it."""
-        request = {"do": "start", "folder": folder, "cycles": cycles, "seconds": seconds}
+        """Wake the probe: it writes into `folder`, a path as the rank itself sees it.
+
+        `not_before_ns` is of the host's monotonic clock: no cycle that begins earlier is recorded.
+        """
+        request: dict[str, Any] = {"do": "start", "folder": folder, "cycles": cycles, "seconds": seconds}
+        if not_before_ns is not None:
+            request["not_before_ns"] = not_before_ns
         return self.ask({**request, "steps_every": steps_every, "max_cycles": MAX_CYCLES})
 
     def stop(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from toolkit.live.probe_client import ProbeConnection, Probes
 from toolkit.live.staging import Staging
 from toolkit.probe.wire_names import STEPS_EVERY, spans_name
 from toolkit.schema.spans import RankSpans
+
+_ALL_ASKED_NS, _ONE_ASKED_NS = 10_000_000, 3_000_000  # an answer takes about 1 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,13 @@ class Recorded:
     def cycles(self) -> int:
         """The cycles of the rank that has the fewest."""
         return min((len(rank.cycles) for rank in self.spans), default=0)
+
+
+def _together_ns(ranks: int) -> int | None:
+    """Return when all ranks of a server begin: each is asked in turn, and all are to begin with one cycle."""
+    if ranks < 2:
+        return None
+    return time.monotonic_ns() + _ALL_ASKED_NS + ranks * _ONE_ASKED_NS
 
 
 class SpanRecording:
@@ -43,9 +53,10 @@ class SpanRecording:
         self._probes = probes
         self._staging = Staging(place.folder, place.inner_folder, place.folder.stat().st_uid)
         self._started: list[ProbeConnection] = []
+        together_ns = _together_ns(len(probes.connections))
         try:
             for one in probes.connections:
-                answer = one.start(self._staging.inner, cycles, seconds, steps_every)
+                answer = one.start(self._staging.inner, cycles, seconds, steps_every, together_ns)
                 if not answer.get("ok"):
                     raise CaptureError(
                         f"the probe in process {one.place.pid} does not record "

@@ -36,7 +36,7 @@ def write_run(
     numbered, unless `overwrite`.
     """
     info = run_info(target, found, how)
-    folder = _free(out / run_name(info, found.load, show_context=show_context), overwrite=overwrite)
+    folder = free_folder(out / run_name(info, found.load, show_context=show_context), overwrite=overwrite)
     partial = out / f".{folder.name}.partial-{os.getpid()}"
     try:
         shutil.rmtree(partial, ignore_errors=True)
@@ -178,7 +178,7 @@ def run_name(info: RunInfo, load: Load | None, *, show_context: bool) -> str:
     return "-".join(parts)
 
 
-def _free(folder: Path, *, overwrite: bool) -> Path:
+def free_folder(folder: Path, *, overwrite: bool) -> Path:
     """Return the folder, or the first numbered one that is free."""
     number = 2
     free = folder

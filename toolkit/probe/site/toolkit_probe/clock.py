@@ -25,6 +25,8 @@ class Clock(Protocol):
 
     def span_us(self, start: Any, end: Any) -> float | None: ...
 
+    def passed_us(self, start: Any, end: Any) -> float: ...
+
     def free(self, stamp: Any) -> None: ...
 
     def adopt(self) -> None: ...
@@ -50,6 +52,10 @@ class HostStamps:
         """Return the time between two stamps in us."""
         return (end - start) / 1000
 
+    def passed_us(self, start: int, end: int) -> float:
+        """Return the same."""
+        return (end - start) / 1000
+
     def free(self, stamp: int) -> None:
         """Give a stamp back: a number needs no pool."""
 
@@ -63,14 +69,14 @@ class CudaStamps:
     name = "cuda"
 
     def __init__(self, torch: Any) -> None:
-        self._torch = torch
+        self.torch = torch
         self._event = torch.cuda.Event
         self._pool: list[Any] = []
         self._device = torch.cuda.current_device()
 
     def place(self) -> Any:
         """Return the engine's current stream."""
-        return self._torch.cuda.current_stream()
+        return self.torch.cuda.current_stream()
 
     def stamp(self, place: Any) -> Any:
         """Record an event behind what is queued on the stream."""
@@ -87,8 +93,10 @@ class CudaStamps:
 
     def span_us(self, start: Any, end: Any) -> float | None:
         """Return the GPU time between two events in us; None when the later one is not passed yet."""
-        if not end.query():
-            return None
+        return self.passed_us(start, end) if end.query() else None
+
+    def passed_us(self, start: Any, end: Any) -> float:
+        """Return the GPU time between two events that are known to be passed, in us."""
         return float(start.elapsed_time(end)) * 1000  # elapsed_time is in ms
 
     def free(self, stamp: Any) -> None:
@@ -98,13 +106,18 @@ class CudaStamps:
 
     def adopt(self) -> None:
         """Set the engine's device in the calling thread, or asking would open a context on device 0."""
-        self._torch.cuda.set_device(self._device)
+        self.torch.cuda.set_device(self._device)
+
+
+_made: list[CudaStamps] = []  # of this process, with the events of earlier recordings
 
 
 def clock_of_process() -> Clock:
     """Return the clock for this process: the GPU's where torch uses one. Call it in the engine's thread."""
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
-    if cuda is not None and cuda.is_available() and cuda.is_initialized():
-        return CudaStamps(torch)
-    return HostStamps()
+    if cuda is None or not cuda.is_available() or not cuda.is_initialized():
+        return HostStamps()
+    if not _made or _made[0].torch is not torch:
+        _made[:] = [CudaStamps(torch)]
+    return _made[0]

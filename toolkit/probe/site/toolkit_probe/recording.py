@@ -16,6 +16,7 @@ from .clock import Clock, clock_of_process
 WAITING = 4096  # finished cycles that may wait for the writer; more are dropped and counted
 _OWING = 256  # cycles of a recording that are sampled in place of others
 _REASONS = 40  # kinds of missing readings that are counted apart
+_LONGEST_WAIT_NS = 2_000_000_000  # for the other ranks to be asked to record
 _GRACE_NS = 1_000_000_000  # after the asked time, for the cycle that is running
 
 
@@ -47,6 +48,7 @@ class Cycle:
         "refused",
         "sampled",
         "settled",
+        "stage_us",
         "stages",
         "steps",
         "t_ns",
@@ -58,7 +60,7 @@ class Cycle:
         self.t_ns = time.monotonic_ns()
         self.place = place  # the stream
         self.sampled = sampled
-        self.turn = turn  # how many were sampled before it: sampled cycles look at one kind of thing in turn
+        self.turn = turn  # sampled cycles look at one kind of thing in turn
         self.batch_size: int | None = None
         self.padded: int | None = None
         self.context: int | None = None
@@ -66,6 +68,7 @@ class Cycle:
         self.num_draft_tokens: int | None = None
         self.graph: dict[str, bool | None] = {}
         self.stages: list[tuple[str, Any, Any]] = []
+        self.stage_us: dict[str, float | None] | None = None  # once the stamps are read and given back
         self.open_stage: str | None = None
         self.open_stamp: Any = None
         self.graphs: list[tuple[str, Any]] = []  # of a sampled cycle: (phase, events, or why none)
@@ -88,10 +91,17 @@ class Recording:
     """Counts, limits and the queue between the engine's thread and the writer's."""
 
     def __init__(
-        self, cycles: int | None, seconds: float | None, steps_every: int, max_cycles: int, steps: bool
+        self,
+        cycles: int | None,
+        seconds: float | None,
+        steps_every: int,
+        max_cycles: int,
+        steps: bool,
+        not_before_ns: int = 0,
     ) -> None:
         self.clock: Clock | None = None
         self.finished: deque[Cycle] = deque()
+        self.stamped: deque[Cycle] = deque()  # finished cycles whose stamps are still to be given back
         self.sampling: deque[Cycle] = deque()  # sampled cycles whose graphs are still to be read
         self.wake = threading.Event()
         self.full = False  # the asked number of cycles, or the time, is reached
@@ -103,10 +113,11 @@ class Recording:
         self._limit = max_cycles if cycles is None else min(cycles, max_cycles)
         self._cut = cycles is None or cycles > max_cycles  # more than the limit counts as dropped
         self._ends_ns = None if seconds is None else time.monotonic_ns() + int(seconds * 1e9)
+        # of the host's clock, so that all ranks begin with one cycle; another clock's time is not waited for
+        self._not_before_ns = not_before_ns if not_before_ns < time.monotonic_ns() + _LONGEST_WAIT_NS else 0
         self._every = max(1, steps_every)
         self._steps = steps
         self._number = 0
-        self._turn = 0
         self._owed = False  # the last cycle was to be sampled, and was not
         self._owing = _OWING
 
@@ -134,14 +145,18 @@ class Recording:
         if len(self.finished) >= WAITING:
             self.dropped += 1
             return None
+        if self._not_before_ns and time.monotonic_ns() < self._not_before_ns:
+            return None
         if self.clock is None:
             self.clock = clock_of_process()
+        # By count, so that all ranks look at the same thing in the same cycle: events inside one rank's
+        # graph hold the others up at every collective.
         sampled = self._steps and (self.taken % self._every == 0 or self._owed)
+        turn = self.taken // self._every
         self._owed = False
         self.taken += 1
-        cycle = Cycle(number, self.clock.place(), sampled, self._turn)
+        cycle = Cycle(number, self.clock.place(), sampled, turn)
         if sampled:
-            self._turn += 1
             self.sampling.append(cycle)
         return cycle
 
@@ -152,6 +167,7 @@ class Recording:
             self._owing -= 1
         cycle.finished_ns = time.monotonic_ns()
         self.finished.append(cycle)
+        self.stamped.append(cycle)
         if not self._cut and self.taken >= self._limit:
             self._end()
 

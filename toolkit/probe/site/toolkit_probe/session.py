@@ -94,6 +94,7 @@ class Session:
             steps_every=_whole(request, "steps_every", wire.STEPS_EVERY) or wire.STEPS_EVERY,
             max_cycles=_whole(request, "max_cycles", wire.MAX_CYCLES) or wire.MAX_CYCLES,
             steps=self.mode == "steps",
+            not_before_ns=_whole(request, "not_before_ns", None) or 0,
         )
         spans = SpansFile(folder, self.rank.tp_rank, self.in_graph.event_pair_us)
         self.acceptance.clear()

@@ -4,7 +4,7 @@ A rank listens on a Unix stream socket: one JSON object a line each way, a reque
 
     {"do": "status"}
     {"do": "start", "folder": PATH, "cycles": N|null, "seconds": S|null,
-     "steps_every": 20, "max_cycles": 200000}
+     "steps_every": 20, "max_cycles": 200000, "not_before_ns": T|null}
     {"do": "stop"}
 
 Every answer has "ok" and "error" (one sentence or null). `status` adds what `control.py` lists; `start`

@@ -93,6 +93,7 @@ class Writer(threading.Thread):
         if self._adopted:
             self._in_graph.work()
         self._read_graphs()
+        self._give_back()
         while self._due() and self._resolve_slice():
             time.sleep(_PAUSE_S)
             self._read_graphs()
@@ -134,13 +135,27 @@ class Writer(threading.Thread):
                 return None
             if cycle.awaits and cycle.correct is None and not self._late(age_ns):
                 return None
-            return cycle_line(cycle, self._stage_us(cycle))
+            return cycle_line(cycle, self._stage_us(cycle) if cycle.stage_us is None else cycle.stage_us)
 
     def _passed(self, cycle: Cycle) -> bool:
         clock = self._recording.clock
         if clock is None:
             return False
-        return not cycle.stages or clock.done(cycle.stages[-1][2])  # one stream: the last one is the latest
+        if cycle.stage_us is not None or not cycle.stages:
+            return True
+        return clock.done(cycle.stages[-1][2])  # one stream: the last one is the latest
+
+    def _give_back(self) -> None:
+        """Read the stamps of cycles that are over, so that their events are used again."""
+        stamped = self._recording.stamped
+        while stamped:
+            with self._in_graph.lock:
+                cycle = stamped[0]
+                if self._in_graph.capturing or not self._passed(cycle):
+                    return
+                stamped.popleft()
+                if cycle.settled or not cycle.sampled:
+                    cycle.stage_us = self._stage_us(cycle)
 
     def _late(self, age_ns: int) -> bool:
         leaving = self._leave_ns is not None and time.monotonic_ns() > self._asked_ns + _COUNTS_AT_END_NS
@@ -151,9 +166,7 @@ class Writer(threading.Thread):
         clock: Any = self._recording.clock
         found: dict[str, float | None] = {}
         for phase, start, end in cycle.stages:
-            span = clock.span_us(start, end)
-            before = found.get(phase)
-            found[phase] = None if span is None else round(span + (before or 0.0), 3)
+            found[phase] = round(clock.passed_us(start, end) + (found.get(phase) or 0.0), 3)
             clock.free(start)
             clock.free(end)
         self._read_marks(cycle)
@@ -248,6 +261,7 @@ class Writer(threading.Thread):
         self._recording.closed = True
         self._recording.dropped += len(self._recording.finished)
         self._recording.finished.clear()
+        self._recording.stamped.clear()
         for cycle in (*self._sampled, *self._recording.sampling):
             _give_up(cycle, {})
             self._settle(cycle)
