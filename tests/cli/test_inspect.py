@@ -230,11 +230,15 @@ def test_lines_of_a_folder_or_of_two_files_are_a_usage_error(
         (
             "bin",
             bytes(range(256)) * 40,
-            "is no trace, spans file, server log, client.json or measurements.csv",
+            "is no trace, spans file, server log, client.json, calibration.json or measurements.csv",
         ),
         ("x.csv", "name,colour\n1,2\n", "line 1 names none of the columns num_steps"),
         ("client.json", '{"a": 1}', "has no toolkit schema where toolkit.client/1 is needed"),
-        ("x.json", '{"a": 1}', "is no trace, spans file, server log, client.json or measurements.csv"),
+        (
+            "x.json",
+            '{"a": 1}',
+            "is no trace, spans file, server log, client.json, calibration.json or measurements.csv",
+        ),
         ("x.json", '{"schema": "toolkit.cost-model/1"}', "is a fitted cost model, not a run"),
         ("x.json", '{"schema": "toolkit.inspect/1"}', "is what a toolkit command printed, not a run"),
         ("a-TP-0.trace.json", "{}", "it has no traceEvents"),

@@ -127,7 +127,10 @@ def test_an_unreadable_trace_is_left_out_only_where_something_else_can_be_read(t
 @pytest.mark.parametrize(
     ("contents", "said"),
     [
-        ({}, "holds no run: no trace, spans, log, client.json or measurements.csv in it; check the path"),
+        (
+            {},
+            "holds no run: no trace, spans, log, client.json, calibration.json or measurements.csv in it; check the path",
+        ),
         ({"server_log": ""}, "server.log is empty"),
         ({"run_json": '{"schema": "toolkit.run/1"}'}, "holds a run.json but nothing that was measured"),
         (
@@ -155,7 +158,10 @@ def test_a_folder_that_is_no_run_is_refused_in_one_sentence(
     ("content", "said"),
     [
         ("", "is empty; record it again or leave it out"),
-        ('{"a": 1}', "is no trace, spans file, server log, client.json or measurements.csv; check the path"),
+        (
+            '{"a": 1}',
+            "is no trace, spans file, server log, client.json, calibration.json or measurements.csv; check the path",
+        ),
         (
             '{"schema": "toolkit.cost-model/1"}',
             "is a fitted cost model, not a run; use it with toolkit predict",

@@ -63,8 +63,10 @@ def inspect_recording(recording: Recording) -> RunReport:
         overlap_schedule=info.overlap_schedule,
         with_stack=info.with_stack,
         backend=info.backend,
-        heads=_heads(info),
+        heads=_sizes(info).get("heads"),
         draft_model=info.draft_model,
+        model_sizes=_sizes(info),
+        calibration=recording.calibration,
         configurations=tuple(cells),
         health=health,
         warnings=(*recording.warnings, *notes, *_warnings(recording, view, health, info, cells)),
@@ -117,11 +119,12 @@ def _completed(recording: Recording) -> tuple[RunInfo, list[str]]:
     return info, notes
 
 
-def _heads(info: RunInfo) -> int | None:
-    """Return the target's attention heads, as run.json has them of its config.json."""
+def _sizes(info: RunInfo) -> dict[str, int]:
+    """Return the target's sizes, as run.json has them of its config.json."""
     shape = info.captured.get("model_shape")
-    heads = shape.get("heads") if isinstance(shape, dict) else None
-    return heads if isinstance(heads, int) and not isinstance(heads, bool) and heads > 0 else None
+    if not isinstance(shape, dict):
+        return {}
+    return {name: size for name, size in shape.items() if type(size) is int and size > 0}
 
 
 def _draft_tp(cells: Sequence[Configuration], info: RunInfo) -> tuple[int | None, str | None]:

@@ -11,6 +11,8 @@ from toolkit.forecast.acceptance import Acceptance, lengths_for
 from toolkit.forecast.flags import reachable
 from toolkit.model.acceptance_curve import AcceptLengths
 from toolkit.model.cycle_time import CycleForecast, cycle_at
+from toolkit.model.draft_elsewhere import DraftTime, draft_time
+from toolkit.model.draft_wires import NO_WHAT_IF, WhatIf
 from toolkit.model.fitted import Fitted
 from toolkit.model.terms import Setting, Vector
 from toolkit.schema.cost import CollectiveCost, GroupModel
@@ -42,6 +44,7 @@ class Forecaster:
     costs: tuple[CollectiveCost, ...]
     acceptance: Acceptance | None
     verify_share: float | None = None
+    what_if: WhatIf = NO_WHAT_IF
 
     def drawn(self, at: Setting, batch_size: int, *, lengths: AcceptLengths | None = None) -> Drawn:
         """Return the forecast of one setting for `batch_size` running requests."""
@@ -62,13 +65,16 @@ def drawn_from(
     cycle: CycleForecast,
     lengths: AcceptLengths | None = None,
     draft_tp: int | None = None,
+    draft: DraftTime | None = None,
 ) -> Drawn:
-    """Return a candidate for a cycle that was forecast; `draft_tp` None is as measured."""
+    """Return a candidate for a cycle that was forecast; `draft_tp` None is as measured, with its draft."""
     group = forecaster.group
     lengths = forecaster.lengths(at) if lengths is None and at.num_steps > 0 else lengths
     length, length_draws = _length(at, lengths, len(forecaster.fitted.draws))
     speed, speed_draws = _speed(batch_size, cycle, length, length_draws)
-    other = draft_tp is not None and draft_tp != group.draft_tp
+    other = None if draft_tp == group.draft_tp else draft_tp
+    if draft_tp is None:
+        draft = draft_time(forecaster.fitted, at, forecaster.costs)
     candidate = Candidate(
         num_steps=at.num_steps,
         num_draft_tokens=at.num_draft_tokens,
@@ -77,12 +83,13 @@ def drawn_from(
         batch_size=batch_size,
         context_tokens=at.context_tokens,
         accept_length=length,
-        cycle_ms=_ms(cycle),
+        cycle_ms=interval_ms(cycle.value, cycle.lo, cycle.hi),
         tok_s=speed,
         p_best=None,
         extrapolated=(*cycle.extrapolated, *_length_marks(at, lengths)),
         reachable=reachable(group.engine, at.num_steps, at.topk, at.num_draft_tokens, other_draft_tp=other),
         determined=cycle.determined,
+        draft_ms=None if draft is None else interval_ms(draft.value, draft.lo, draft.hi),
     )
     return Drawn(candidate=candidate, cycle=cycle, tok_s=speed_draws)
 
@@ -101,8 +108,9 @@ def _length_marks(at: Setting, lengths: AcceptLengths | None) -> tuple[str, ...]
     return (f"{ACCEPTANCE_BEYOND} {lengths.known_steps} steps",)
 
 
-def _ms(cycle: CycleForecast) -> Interval:
-    return Interval(value=_over(cycle.value), lo=_over(cycle.lo), hi=_over(cycle.hi))
+def interval_ms(value: float | None, lo: float | None, hi: float | None) -> Interval:
+    """Return an interval of microseconds in milliseconds."""
+    return Interval(value=_over(value), lo=_over(lo), hi=_over(hi))
 
 
 def _over(us: float | None) -> float | None:

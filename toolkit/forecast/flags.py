@@ -11,10 +11,14 @@ _VLLM_OFF = "leave out --speculative-config"
 
 
 def reachable(
-    engine: str | None, num_steps: int, topk: int, num_draft_tokens: int, *, other_draft_tp: bool
+    engine: str | None, num_steps: int, topk: int, num_draft_tokens: int, *, other_draft_tp: int | None
 ) -> Reachable:
-    """Return how a running engine gets to a candidate; a draft TP of its own has no flag anywhere."""
-    if other_draft_tp:
+    """Return how a running engine gets to a candidate; only the reference engine has a flag for a draft TP."""
+    if engine == "reference" and topk == 1:
+        flags = f"--steps {num_steps}" if num_steps else "--plain"
+        own = "" if other_draft_tp is None else f" --draft-tp {other_draft_tp}"
+        return Reachable(engine=engine, how="flags", flags=flags + own)
+    if other_draft_tp is not None:
         return Reachable(engine=engine, how="none", flags="")
     if engine == "sglang":
         return Reachable(engine=engine, how="flags", flags=sglang_flags(num_steps, topk, num_draft_tokens))
@@ -46,6 +50,8 @@ def draft_tp_limits(engine: str | None) -> str:
     """Return what an engine can do about the draft's tensor-parallel size, in a clause."""
     if engine == "sglang":
         return "SGLang has no flag for it (the draft runs on the target's group), so it needs a patch"
+    if engine == "reference":
+        return "the reference engine takes --draft-tp"
     if engine == "vllm":
         return (
             "vLLM takes draft_tensor_parallel_size but runs EAGLE drafts on the target's group all the same"

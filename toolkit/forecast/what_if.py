@@ -9,6 +9,7 @@ from toolkit.forecast.situation import setting_for, situation_of
 from toolkit.forecast.wording import steps_text
 from toolkit.model.cell import setting_of
 from toolkit.model.collective_costs import is_allreduce, scaled
+from toolkit.model.draft_wires import WhatIf
 from toolkit.model.fitted import Fitted
 from toolkit.model.parts import pinned, verify_share_at
 from toolkit.model.recall import fitted_of
@@ -44,7 +45,14 @@ def forecaster_for(
         fitted, note = _pinned(group, free, question, question.verify_share)
         held = None if fitted is free else question.verify_share
         notes += note
-    made = Forecaster(group=group, fitted=fitted, costs=costs, acceptance=acceptance, verify_share=held)
+    made = Forecaster(
+        group=group,
+        fitted=fitted,
+        costs=costs,
+        acceptance=acceptance,
+        verify_share=held,
+        what_if=WhatIf(allreduce_us=question.allreduce_us, allreduce_scale=question.allreduce_scale),
+    )
     return made, tuple(notes)
 
 

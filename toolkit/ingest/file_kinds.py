@@ -21,6 +21,7 @@ FileKind = Literal[
     "log",
     "gpu",
     "model",
+    "calibration",
     "result",  # JSON that a command of ours printed
     "empty",
     "damaged",  # a gzip file of which nothing can be inflated
@@ -35,6 +36,7 @@ _SCHEMA_KINDS: dict[str, FileKind] = {
     "client": "client",
     "gpu": "gpu",
     "cost-model": "model",
+    "calibration": "calibration",
 }
 _TRACE_HINTS = re.compile(
     r'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo)"\s*:|"ph"\s*:\s*"[A-Za-z]"'

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from toolkit.errors import BadInputError
+from toolkit.ingest.calibration import read_calibration
 from toolkit.ingest.client import read_client
 from toolkit.ingest.file_kinds import FileKind, file_kind, require_readable
 from toolkit.ingest.forked import mapped
@@ -32,6 +33,7 @@ _ONE_OF_A_KIND: dict[FileKind, str] = {
     "run": "run.json files",
     "log": "server logs",
     "client": "clients' results",
+    "calibration": "calibrations",
 }
 
 
@@ -96,15 +98,15 @@ def _no_run(tree: _Tree) -> BadInputError:
     notes = [*tree.notes, *(note for recording in tree.recordings for note in recording.warnings)]
     why = f" ({'; '.join(notes)})" if notes else ""
     return BadInputError(
-        f"{tree.top} holds no run: no trace, spans, log, client.json or measurements.csv in it{why}; "
-        "check the path"
+        f"{tree.top} holds no run: no trace, spans, log, client.json, calibration.json or measurements.csv "
+        f"in it{why}; check the path"
     )
 
 
 def _says_something(recording: Recording) -> bool:
     """Say whether a recording holds more than the name of its run."""
     parts = (recording.traces, recording.spans, recording.log, recording.client, recording.measurements)
-    return any(parts)
+    return any(parts) or recording.calibration is not None
 
 
 def _tree(top: Path) -> _Tree:
@@ -225,14 +227,15 @@ def _refuse(path: Path, kind: FileKind) -> None:
         raise BadInputError(f"{path} describes a run but holds no measurement; give its folder {path.parent}")
     if kind == "unknown":
         raise BadInputError(
-            f"{path} is no trace, spans file, server log, client.json or measurements.csv; check the path"
+            f"{path} is no trace, spans file, server log, client.json, calibration.json or measurements.csv; "
+            "check the path"
         )
 
 
 def _read_files(files: RunFiles, folder: Path | None) -> list[Recording]:
     """Read the files of one run; a table alone gives a recording for each server in it."""
     rows, damage = _rows(files)
-    if not any(files.of(kind) for kind in ("trace", "spans", "log", "client", "run")):
+    if not any(files.of(kind) for kind in ("trace", "spans", "log", "client", "calibration", "run")):
         _require_something(files, folder, rows)
         return _table_recordings(rows, (*files.notes(), *damage), files.of("table")[0])
     for kind, of_kind in _ONE_OF_A_KIND.items():
@@ -242,7 +245,9 @@ def _read_files(files: RunFiles, folder: Path | None) -> list[Recording]:
     spans = _spans(files)
     log = next((read_server_log(path) for path in files.of("log")), None)  # of two servers: refused
     client = next((client for _, client in files.read("client", read_client)), None)
-    _require_something(files, folder, (*traces, *spans, *rows, *(part for part in (log, client) if part)))
+    calibration = next((one for _, one in files.read("calibration", read_calibration)), None)
+    found = (part for part in (log, client, calibration) if part)
+    _require_something(files, folder, (*traces, *spans, *rows, *found))
     where = folder or next(iter(files.by_kind.values()))[0]
     require_one_server(where, given, log, traces, spans)
     return [
@@ -254,6 +259,7 @@ def _read_files(files: RunFiles, folder: Path | None) -> list[Recording]:
             spans=spans,
             log=log,
             client=client,
+            calibration=calibration,
             measurements=rows,
             warnings=(*files.notes(), *damage),
         )

@@ -16,11 +16,12 @@ T = TypeVar("T")
 
 _MOST_NAMED = 3  # stray files of a folder that a warning names
 _NOT_OURS = frozenset({"README.md", "README", "LICENSE", "notes.md"})  # belong beside runs
-_MEASURED: tuple[FileKind, ...] = ("trace", "spans", "log", "client", "table")
+_MEASURED: tuple[FileKind, ...] = ("trace", "spans", "log", "client", "table", "calibration")
 # Names that say what a file should be: its own reader then says what is wrong with it.
 _NAMED: tuple[tuple[re.Pattern[str], FileKind], ...] = (
     (re.compile(r"run\.json"), "run"),
     (re.compile(r"client\.json"), "client"),
+    (re.compile(r"calibration\.json"), "calibration"),
     (re.compile(r"spans-.*\.jsonl(?:\.gz)?"), "spans"),
     (re.compile(r".*\.trace\.json(?:\.gz)?"), "trace"),
 )
@@ -84,7 +85,8 @@ def _stray(path: Path) -> str:
         except BadInputError as error:
             return f"left out: {error}"
     return (
-        f"{path} is no trace, spans file, server log, client.json or table, belongs to no run and is left out"
+        f"{path} is no trace, spans file, server log, client.json, calibration.json or table, belongs to no "
+        "run and is left out"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
@@ -13,6 +14,7 @@ from toolkit.schema.cost import CollectiveCost
 from toolkit.schema.inspection import CollectiveReport
 
 _PLAIN_PHASE = "decode"
+DRAFT_PHASES = ("draft", "draft_extend")
 
 
 def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
@@ -23,6 +25,7 @@ def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
     measured, verify's count stands in, marked as not measured.
     """
     found: dict[_Kind, list[tuple[float, float]]] = {}
+    cells = list(cells)
     for cell in cells:
         for kind, pair in _by_kind(cell).items():
             found.setdefault(kind, []).append(pair)
@@ -34,6 +37,7 @@ def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
             per_forward=fmean(count for count, _ in pairs),
             wire_us=median(wire for _, wire in pairs),
             source=kind.source,
+            algorithm=_algorithm(cells, kind),
         )
         for kind, pairs in sorted(found.items())
         if kind.source == "trace" or kind.phase not in traced
@@ -65,6 +69,15 @@ def _by_kind(cell: Cell) -> dict[_Kind, tuple[float, float]]:
             wire = sum(report.per_cycle * (report.wire_us or 0.0) for report in reports) / count
             pairs[kind] = (count / forwards, wire)
     return pairs
+
+
+def _algorithm(cells: Iterable[Cell], kind: _Kind) -> str | None:
+    """Return the algorithm of most collectives of a kind, None where no trace names one."""
+    counts: Counter[str] = Counter()
+    for report in (report for cell in cells for report in cell.collectives):
+        if report.algorithm and (report.phase, report.op, report.source) == kind:
+            counts[report.algorithm] += round(report.per_cycle)
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def _forwards_of(phase: str, num_steps: int) -> int:

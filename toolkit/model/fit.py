@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from toolkit import __version__
 from toolkit.errors import UndeterminedError
+from toolkit.model.calibrations import calibration_for, calibrations_of
 from toolkit.model.cell import Cell, GroupKey, setting_of
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
@@ -42,6 +43,8 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
     UndeterminedError when not one configuration has a usable time.
     """
     cells, warnings = cells_of(inspection)
+    calibrations = calibrations_of(inspection)
+    sizes = {run.run: run.model_sizes for run in inspection.runs}
     groups: list[GroupModel] = []
     found = grouped(cells)
     warnings += apart_warning(found)
@@ -53,8 +56,10 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
         warnings += left_out
         if kept:
             group = _group(key, kept, seed, draws)
-            said = tuple(f"{named}: {text}" for text in group.warnings)
-            groups.append(replace(group, other_drafts=drafts, warnings=said))
+            served = [sizes[run] for run in dict.fromkeys(cell.run for cell in kept)]
+            calibration, unused = calibration_for(key.gpu, served, key.tp_size, calibrations)
+            said = tuple(f"{named}: {text}" for text in (*group.warnings, *unused))
+            groups.append(replace(group, calibration=calibration, other_drafts=drafts, warnings=said))
     if not groups:
         reason = f": {warnings[0]}" if warnings else ""
         raise UndeterminedError(
@@ -64,7 +69,7 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
     return CostModel(
         toolkit_version=__version__,
         seed=seed,
-        runs=len(inspection.runs),
+        runs=sum(run.calibration is None or bool(run.configurations) for run in inspection.runs),
         groups=tuple(groups),
         warnings=tuple(dict.fromkeys([*inspection.warnings, *warnings])),
     )

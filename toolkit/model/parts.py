@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from toolkit.model.collective_costs import cycle_wire_us, phase_wire_us
+from toolkit.model.collective_costs import DRAFT_PHASES, cycle_wire_us, phase_wire_us
 from toolkit.model.fitted import Fitted
 from toolkit.model.terms import (
     DRAFT_TERMS,
@@ -20,7 +20,6 @@ from toolkit.model.terms import (
 )
 from toolkit.schema.cost import CollectiveCost
 
-_DRAFT_PHASES = ("draft", "draft_extend")
 _CLOSE = 0.01  # a share is given to whole per cents
 
 
@@ -62,7 +61,7 @@ def parts_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost]) -> Cy
         cycle=points @ cycle_vector(fitted.columns, at) + cycle_wire_us(costs, at),
         draft=points @ vector(fitted.columns, DRAFT_TERMS, at),
         draft_wire=wire,
-        draft_collectives=sum(phase_wire_us(counts, phase, at) for phase in _DRAFT_PHASES),
+        draft_collectives=sum(phase_wire_us(counts, phase, at) for phase in DRAFT_PHASES),
         floor=floors,
     )
 
@@ -137,4 +136,4 @@ def _verify_ratio(fitted: Fitted, at: Setting, host_bound: bool) -> tuple[Vector
 
 
 def _draft_wire_us(costs: Sequence[CollectiveCost], at: Setting) -> float:
-    return sum(phase_wire_us(costs, phase, at) for phase in _DRAFT_PHASES)
+    return sum(phase_wire_us(costs, phase, at) for phase in DRAFT_PHASES)

@@ -9,7 +9,8 @@ from toolkit.analysis.accept_rate import check_rate
 from toolkit.errors import UndeterminedError, UsageError
 from toolkit.forecast.acceptance import acceptance_of
 from toolkit.forecast.candidates import Drawn, Forecaster, with_p_best
-from toolkit.forecast.draft_tp import draft_tp_answer, draft_tp_candidates
+from toolkit.forecast.draft_tp import draft_tp_candidates
+from toolkit.forecast.draft_tp_answer import draft_tp_answer
 from toolkit.forecast.group_choice import chosen_group, group_text
 from toolkit.forecast.scenarios import scenario_candidates
 from toolkit.forecast.situation import Situation, padded_batch, setting_for, situation_of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from toolkit.report.tables import counted, number, rendered, share, table, whole
+from toolkit.schema.calibration import Calibration
 from toolkit.schema.inspection import AcceptanceAudit, Configuration, Inspection, PhaseTime, RunReport, Spread
 
 _ORDER = ("draft", "verify", "decode", "sample", "draft_extend", "gap")
@@ -35,6 +36,10 @@ def _parts(runs: Sequence[RunReport]) -> Iterator[RenderableType]:
 
 def _run(run: RunReport) -> Iterator[RenderableType]:
     yield Text(run.run, style="bold")
+    if run.calibration is not None:
+        yield Text(_calibration(run.calibration))
+        if not run.configurations:
+            return
     yield Text(_head(run))
     tabled = [cell for cell in run.configurations if cell.row is not None]
     for cell in run.configurations:
@@ -59,6 +64,26 @@ def _head(run: RunReport) -> str:
     if run.acceptance_kind:
         parts.append(f"{run.acceptance_kind} acceptance")
     return "; ".join(parts)
+
+
+def _calibration(made: Calibration) -> str:
+    """Return what a calibration holds, in two lines."""
+    sizes = ", ".join(str(size) for size in made.sizes) or "none"
+    algorithms = dict.fromkeys(one.algorithm for one in made.collectives)
+    kinds = dict.fromkeys(one.kind.replace("_", " ") for one in made.forwards)
+    model = f" of {made.target.name}" if made.target else ""
+    host = f"{made.gpu_count} x {made.gpu}" if made.gpu else made.device
+    forwards = f"{counted(len(made.forwards), 'forward')}{model}"
+    collectives = counted(len(made.collectives), "time") + " of collectives"
+    return (
+        f"calibration of a host: {host}; TP sizes {sizes}\n"
+        f"{forwards}{_in_brackets(kinds)}; {collectives}{_in_brackets(algorithms)}"
+    )
+
+
+def _in_brackets(names: Iterable[str]) -> str:
+    joined = ", ".join(names)
+    return f" ({joined})" if joined else ""
 
 
 def _audit(audit: AcceptanceAudit) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from toolkit.schema.calibration import CollectiveLatency, ForwardTime, MeasuredModel
+
 COST_MODEL_SCHEMA = "toolkit.cost-model/1"
 FIT_SCHEMA = "toolkit.fit/1"
 CHECK_SCHEMA = "toolkit.check/1"
@@ -103,6 +105,23 @@ class CollectiveCost:
     wire_us: float
     measured: bool = True
     source: str = "trace"
+    algorithm: str | None = None  # of most of them, where a trace names it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCalibration:
+    """What forecasts take of a calibration of the GPU that a group ran on (`schema.calibration`).
+
+    `differences` are sentences: where the model measured is not the one served.
+    """
+
+    run: str
+    gpu: str
+    sizes: tuple[int, ...]
+    draft: MeasuredModel | None
+    forwards: tuple[ForwardTime, ...]
+    collectives: tuple[CollectiveLatency, ...]
+    differences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +203,10 @@ class GroupModel:
     rate_convention: str | None = None
     rate_convention_source: str | None = None
     curve: AcceptanceCurve | None = None
+    calibration: HostCalibration | None = None
     warnings: tuple[str, ...] = ()
+    draft_model: str | None = None
+    other_drafts: tuple[str, ...] = ()  # of the groups that differ from this one in their draft model alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +227,6 @@ class GroupReport:
 
     engine: str | None
     model: str | None
-    draft_model: str | None = None
-    other_drafts: tuple[str, ...] = ()  # of the groups that differ from this one in their draft model alone
     gpu: str | None
     tp_size: int | None
     configurations: int
@@ -217,6 +237,8 @@ class GroupReport:
     run_spread: float
     cells: tuple[FittedCell, ...] = ()
     warnings: tuple[str, ...] = ()
+    draft_model: str | None = None
+    other_drafts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,8 +259,6 @@ class CheckedCell:
     run: str
     num_steps: int
     num_draft_tokens: int
-    draft_model: str | None = None
-    other_drafts: tuple[str, ...] = ()
     topk: int
     batch_size: int
     context_tokens: int | None

@@ -110,6 +110,7 @@ class Candidate:
     reachable: Reachable
     determined: bool = True
     row: int | None = None
+    draft_ms: Interval | None = None  # draft and extend of a cycle, collectives included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +148,34 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftTpSize:
+    """The draft at one other TP size, by runs or a calibration. `gain` is of tokens per second, paired."""
+
+    draft_tp: int
+    draft_ms: Interval
+    cycle_ms: Interval
+    gain: Interval
+    weight_bytes: int | None  # of the draft, on each GPU
+    reachable: Reachable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTpAnswer:
-    """Where the draft should run. `most_gain` is what a free draft would gain, as a fraction."""
+    """Where the draft should run. `most_gain` is what a free draft would gain, as a fraction.
+
+    `best` is the fastest of `sizes`, the others that could be forecast as values; `tie`: its gain may be
+    none. `break_even_allreduce` has the interval of `break_even_allreduce_us`.
+    """
 
     recommendation: int | None
     break_even_allreduce_us: float | None
     why: str
     draft_share: float | None = None
     most_gain: float | None = None
+    best: int | None = None
+    tie: bool = False
+    sizes: tuple[DraftTpSize, ...] = ()
+    break_even_allreduce: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

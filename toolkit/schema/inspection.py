@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from toolkit.schema.calibration import Calibration
+
 INSPECT_SCHEMA = "toolkit.inspect/1"
 Bound = Literal["host", "gpu", "unknown"]
 CollectiveSource = Literal["trace", "spans"]
@@ -193,6 +195,8 @@ class RunReport:
     backend: str | None = None  # of attention
     heads: int | None = None  # of the target's attention, over all ranks
     draft_model: str | None = None
+    model_sizes: dict[str, int] = field(default_factory=dict)  # of the target, as far as known
+    calibration: Calibration | None = None  # of a host, where the folder holds one
     acceptance_audit: tuple[AcceptanceAudit, ...] = ()  # only where an offline accuracy was given
 
 

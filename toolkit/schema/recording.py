@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.schema.calibration import Calibration
 from toolkit.schema.client import ClientResult
 from toolkit.schema.log import ServerLog
 from toolkit.schema.measurement import Measurement
@@ -24,4 +25,5 @@ class Recording:
     log: ServerLog | None = None
     client: ClientResult | None = None
     measurements: tuple[Measurement, ...] = ()
+    calibration: Calibration | None = None
     warnings: tuple[str, ...] = ()
