@@ -9,8 +9,10 @@ from tests.model.made_fits import cycle, fit, together, traced
 from tests.model.made_runs import configuration, inspection, ranks, run
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import UndeterminedError
+from toolkit.ingest.logs.server_log import read_log_line
 from toolkit.model.experts import Experts, touched
 from toolkit.schema.inspection import Inspection, PhaseTime, RankReport, RunReport
+from toolkit.schema.log import ServerLog
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo
 from toolkit.schema.spans import RankSpans, SpanCycle
@@ -35,6 +37,74 @@ def test_runs_without_graphs_do_not_raise_the_cost_of_a_step() -> None:
     assert [text.split(":")[0] for text in left_out] == ["k2b1 eager", "k5b1 eager"]
     alone = fit(inspection(*eager))
     assert cycle(alone, 5).value == pytest.approx(22_000, rel=1e-3)
+
+
+DECODE = (
+    "[2026-02-26 14:47:{second:02d} TP0] Decode batch, #running-req: {batch}, #token: 202, "
+    "token usage: 0.00, accept len: 2.00, accept rate: 0.33, cuda graph: {graph}, "
+    "gen throughput (token/s): {tok_s:.2f}, "
+    "#queue-req: 0"
+)
+
+
+def log_of(*windows: tuple[int, bool, float]) -> ServerLog:
+    """Return a log of windows of (batch, whether graphs ran, cycle in ms), as SGLang prints it."""
+    lines = [
+        read_log_line(
+            DECODE.format(second=at, batch=batch, graph=graph, tok_s=batch * 2.0 / ms * 1000), at + 1
+        )
+        for at, (batch, graph, ms) in enumerate(windows)
+    ]
+    return ServerLog(source="server.log", lines=tuple(line for line in lines if line))
+
+
+def logged(*windows: tuple[int, bool, float], steps: int = 5) -> RunReport:
+    info = RunInfo(engine="sglang", model="m", gpu="g", tp_size=1, num_steps=steps, topk=1)
+    return inspect_recording(Recording(name=f"k{steps}", source="r", info=info, log=log_of(*windows)))
+
+
+def test_cycles_of_a_log_without_graphs_are_kept_apart_and_left_out() -> None:
+    """Pitfall 7: at batch 2 a third of the windows ran without graphs, at three times the cycle."""
+    windows = [(2, True, 12.0)] * 6 + [(2, False, 36.0)] * 4 + [(2, True, 12.0)] * 3
+    found = logged(*windows)
+    told = {cell.graph: cell.cycle_us.mean for cell in found.configurations if cell.cycle_us}
+    assert told == pytest.approx({True: 12_000.0, False: 36_000.0}, rel=1e-3)
+    (warning,) = [text for text in found.warnings if "CUDA graphs" in text]
+    assert "batch 2 (36.00 ms) ran without CUDA graphs" in warning
+    model = fit(inspection(found, logged(*[(2, True, 10.0)] * 5, steps=3)))
+    assert cycle(model, 5, 2).value == pytest.approx(12_000, rel=1e-2)
+    assert sum("without CUDA graphs" in text for text in model.warnings) == 1
+
+
+def test_a_log_without_any_graph_is_fitted_and_said_to_be() -> None:
+    eager = inspection(*(logged(*[(1, False, 20.0 + 3 * steps)] * 4, steps=steps) for steps in (1, 3, 5)))
+    model = fit(eager)
+    assert cycle(model, 5).value == pytest.approx(35_000, rel=1e-2)
+    assert any("every forward ran without CUDA graphs" in text for text in model.groups[0].warnings)
+    assert all(any("a server without graphs" in text for text in run.warnings) for run in eager.runs)
+
+
+def test_cycles_of_spans_with_and_without_graphs_are_two_configurations() -> None:
+    """Pitfall 7: of 10 ms cycles a quarter ran without a graph, for 40 ms each."""
+    cycles, now = [], 0
+    for number in range(200):
+        graph = number % 100 < 75
+        cycles.append(
+            SpanCycle(
+                cycle=number,
+                t_ns=now,
+                batch_size=1,
+                num_steps=3,
+                num_draft_tokens=4,
+                graph={"draft": True, "verify": graph},
+            )
+        )
+        now += 10_000_000 if graph else 40_000_000
+    spans = RankSpans(source="spans", tp_rank=0, clock="host", dropped=0, cycles=tuple(cycles))
+    info = RunInfo(engine="sglang", model="m", gpu="g", tp_size=1)
+    found = inspect_recording(Recording(name="r", source="r", info=info, spans=(spans,))).configurations
+    told = {cell.graph: cell.cycle_us.mean for cell in found if cell.cycle_us}
+    assert told == pytest.approx({True: 10_000.0, False: 40_000.0})
 
 
 def padded(batch: int, graph: int, steps: int, *, told: bool = True) -> RunReport:

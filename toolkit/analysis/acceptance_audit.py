@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from toolkit.analysis.cells.cell_key import in_graph
 from toolkit.schema.inspection import AcceptanceAudit, AcceptanceReport, Configuration, RunReport
 
 _SHORT = 0.84  # of the implied length: the furthest that published heads fall short
@@ -132,7 +133,7 @@ def changes(runs: Sequence[RunReport]) -> list[str]:
             known = cell.acceptance
             if cell.num_steps and known and known.accept_length is not None:
                 key = (run.engine, run.model, cell.num_steps, cell.num_draft_tokens)
-                place = f"batch {cell.batch_size}{', eager' if _eager(cell) else ''}"
+                place = f"batch {cell.batch_size}{', eager' if in_graph(cell) is False else ''}"
                 found.setdefault(key, []).append((run.run, place, known.accept_length, known.se or 0.0))
     said = []
     for same in found.values():
@@ -145,7 +146,3 @@ def changes(runs: Sequence[RunReport]) -> list[str]:
                 "or for other prompts"
             )
     return said
-
-
-def _eager(cell: Configuration) -> bool:
-    return any(rank.phases.get("verify") and rank.phases["verify"].graph is False for rank in cell.ranks)

@@ -12,6 +12,7 @@ from toolkit.analysis.cells.span_cells import span_cells
 from toolkit.analysis.cells.table_cells import repeats_a_line, table_cells
 from toolkit.analysis.cells.trace_cells import trace_cells
 from toolkit.analysis.collective_health import collectives_agree, timed_ranks
+from toolkit.analysis.graph_health import graphs_replayed
 from toolkit.analysis.health import health_checks
 from toolkit.analysis.trace.annotations import engine_of
 from toolkit.analysis.trace.collectives import observed_draft_tp
@@ -42,6 +43,7 @@ def inspect_recording(recording: Recording) -> RunReport:
     checked = (
         timed_ranks(recording.spans, cells, info.tp_size),
         collectives_agree(timed, traced),
+        graphs_replayed(info, cells),
     )
     health = (*health_checks(recording, view, cells), *(check for check in checked if check))
     notes += [*repeated, *left_out]

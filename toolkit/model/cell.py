@@ -76,7 +76,7 @@ class Cell:
     steps_exclude_selection: bool = False
     collectives: tuple[CollectiveReport, ...] = ()
     bound: str = "unknown"
-    eager: bool = False
+    eager: bool = False  # the target's forward is known to have run without a captured graph
     draft_eager: bool = False
     acceptance: AcceptanceReport | None = None
     shape: ModelShape = DENSE

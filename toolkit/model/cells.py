@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
+from toolkit.analysis.cells.cell_key import in_graph
 from toolkit.model.cell import Cell, GroupKey, Timed, steps_text
 from toolkit.model.model_shape import ModelShape, wave_requests
 from toolkit.schema.inspection import Configuration, Inspection, PhaseTime, RunReport, Spread
@@ -94,8 +95,8 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
         steps_exclude_selection=found.draft_steps_source == "spans",
         collectives=found.collectives,
         bound=found.bound,
-        eager=_eager(found, ("verify", "decode")),
-        draft_eager=_eager(found, ("draft",)),
+        eager=_eager(run, found),
+        draft_eager=_draft_eager(found),
         acceptance=found.acceptance,
     )
 
@@ -173,10 +174,16 @@ def _keep_smaller(times: dict[str, Timed], phase: str, time: Timed | None) -> No
         times[phase] = time
 
 
-def _eager(found: Configuration, phases: tuple[str, ...]) -> bool:
-    """Return whether one of the phases is known to have run without a captured graph."""
-    return any(
-        (time := rank.phases.get(phase)) is not None and time.graph is False
-        for rank in found.ranks
-        for phase in phases
-    )
+def _eager(run: RunReport, found: Configuration) -> bool:
+    """Return whether the target's forward is known to have run without a captured graph.
+
+    A run is of one server: where nothing tells, it is as everything else of the run that tells.
+    """
+    own = in_graph(found)
+    told = {in_graph(cell) for cell in run.configurations} - {None}
+    return own is False or (own is None and told == {False})
+
+
+def _draft_eager(found: Configuration) -> bool:
+    """Return whether the draft is known to have run without a captured graph."""
+    return any((time := rank.phases.get("draft")) is not None and time.graph is False for rank in found.ranks)

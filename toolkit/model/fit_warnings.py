@@ -9,6 +9,7 @@ from toolkit.model.columns import both_measured, phase_kind
 from toolkit.model.fit_cells import FitDetail
 from toolkit.model.pooled_acceptance import curve_cells
 
+_WITH_GRAPHS = ("sglang", "vllm")  # engines that capture graphs unless told not to
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
 
 
@@ -20,6 +21,7 @@ def fit_warnings(detail: FitDetail) -> list[str]:
         *_collectives(detail),
         *_pooled_settings(detail.cells),
         *_unmarked_acceptance(detail.cells),
+        *_eager(detail.cells),
     ]
     if detail.fitted.noise.replicate_dof == 0:
         sentences.append(
@@ -27,6 +29,13 @@ def fit_warnings(detail: FitDetail) -> list[str]:
             "is assumed"
         )
     return sentences
+
+
+def _eager(cells: Sequence[Cell]) -> list[str]:
+    """Say that forecasts are of a server without graphs; beside cells with graphs these are left out."""
+    if cells[0].engine in _WITH_GRAPHS and all(cell.eager for cell in cells):
+        return ["every forward ran without CUDA graphs: forecasts are of a server without them"]
+    return []
 
 
 def _stages(detail: FitDetail) -> list[str]:

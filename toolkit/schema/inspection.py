@@ -116,6 +116,8 @@ class Throughput:
 class Configuration:
     """One (batch size, padded batch, step count, context bin) of a run, all sources joined.
 
+    Cycles whose target forward is known to be no replay of a graph are a configuration of their own.
+
     `cycle_us` comes from a trace only where no other source has a shorter one; `cycle_source` names
     where it is from.
     """
@@ -141,6 +143,7 @@ class Configuration:
     trace_inflation: float | None = None  # traced cycle over untraced cycle
     row: int | None = None  # of the table it was read from
     draft_model: str | None = None  # of its row; None: as its run
+    graph: bool | None = None  # the target's forward is replayed as a captured graph, None if not known
     notes: tuple[str, ...] = ()  # what the numbers say together, in sentences
 
 

@@ -7,14 +7,17 @@ from typing import NamedTuple
 from toolkit.analysis.cells.context import context_bin
 from toolkit.schema.inspection import Configuration
 
+TARGET = ("verify", "decode")  # phases whose forward is the target model's
+
 
 class CellKey(NamedTuple):
-    """Batch, padded batch, step count and context bin; None is 'not known'."""
+    """Batch, padded batch, step count, context bin and whether a graph is replayed; None is 'not known'."""
 
     batch_size: int | None
     padded_batch_size: int | None
     num_steps: int | None
     context_bin: int | None
+    graph: bool | None = None
 
 
 def key_of(configuration: Configuration) -> CellKey:
@@ -24,7 +27,17 @@ def key_of(configuration: Configuration) -> CellKey:
         configuration.padded_batch_size,
         configuration.num_steps,
         context_bin(configuration.context_tokens),
+        configuration.graph,
     )
+
+
+def in_graph(configuration: Configuration) -> bool | None:
+    """Return whether the target's forward was replayed as a captured graph; None if nothing tells."""
+    if configuration.graph is not None:
+        return configuration.graph
+    phases = [rank.phases for rank in configuration.ranks]
+    told = {own[name].graph for own in phases for name in TARGET if name in own} - {None}
+    return all(told) if told else None
 
 
 def agree(first: CellKey, second: CellKey) -> bool:

@@ -83,6 +83,7 @@ def _merged(first: Configuration, second: Configuration) -> Configuration:
         if first.throughput_tok_s.measured
         else second.throughput_tok_s,
         unattributed_fraction=_either(first.unattributed_fraction, second.unattributed_fraction),
+        graph=_either(first.graph, second.graph),
         notes=(*first.notes, *second.notes),
     )
 

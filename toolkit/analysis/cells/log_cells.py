@@ -50,7 +50,7 @@ def _rated(log: ServerLog) -> list[tuple[float, float]]:
 
 
 def log_cells(log: ServerLog, info: RunInfo) -> dict[CellKey, Configuration]:
-    """Return one configuration per (batch, context bin) of the log's steady windows."""
+    """Return one configuration per (batch, context bin, graph or not) of the log's steady windows."""
     plain = None if info.num_steps is None else info.num_steps == 0
     grouped: dict[CellKey, list[LogWindow]] = defaultdict(list)
     for window in steady_windows(log.lines, plain):
@@ -60,7 +60,7 @@ def log_cells(log: ServerLog, info: RunInfo) -> dict[CellKey, Configuration]:
 
 def _key(window: LogWindow, info: RunInfo) -> CellKey:
     context = info.context_tokens if info.context_tokens is not None else window.context_tokens
-    return CellKey(window.batch_size, None, _steps(window, info), context_bin(context))
+    return CellKey(window.batch_size, None, _steps(window, info), context_bin(context), window.graph)
 
 
 def _steps(window: LogWindow, info: RunInfo) -> int | None:
@@ -87,5 +87,6 @@ def _cell(key: CellKey, windows: list[LogWindow], info: RunInfo) -> Configuratio
         cycle_source="log" if cycle_us else None,
         acceptance=from_log(windows, info.num_draft_tokens),
         throughput_tok_s=Throughput(measured=measured, measured_by="log"),
+        graph=key.graph,
         notes=log_notes(windows, info.num_draft_tokens),
     )

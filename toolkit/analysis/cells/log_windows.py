@@ -1,7 +1,8 @@
 """Windows of a server log that are steady decoding: what lies between two statistics lines.
 
 T = running requests x accept length / throughput holds for a window of constant batch without
-prefill. Windows that a prefill or a profiler touched, and the first one after a pause, are left out.
+prefill. Left out are windows that a prefill or a profiler touched, the first one after a pause, and those in
+which graphs began or ceased to be replayed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class LogWindow:
     accept_by_position: tuple[float, ...]
     request_cycles: int | None
     line_number: int
+    graph: bool | None = None  # as the line at its end says
 
 
 def steady_windows(lines: Sequence[LogLine], plain: bool | None) -> list[LogWindow]:
@@ -51,7 +53,7 @@ def steady_windows(lines: Sequence[LogLine], plain: bool | None) -> list[LogWind
 def _of_rank(lines: Sequence[LogLine], speculative: bool) -> list[LogWindow]:
     windows: list[LogWindow] = []
     disturbed = profiling = False
-    before: int | None = None  # requests that ran when the window began
+    before: tuple[int, bool | None] | None = None  # requests that ran when the window began, in a graph?
     for line in lines:
         if line.profiler is not None:  # it slows the host, and its export stops the server
             profiling, disturbed = line.profiler, True
@@ -61,12 +63,13 @@ def _of_rank(lines: Sequence[LogLine], speculative: bool) -> list[LogWindow]:
             continue
         if line.kind != "decode" or line.running_req is None:
             continue
-        changed = before is not None and before != line.running_req
+        now = (line.running_req, line.graph)
+        changed = before is not None and before != now
         if not (disturbed or changed or profiling or line.prompt_tok_s):
             window = _window(line, speculative)
             if window:
                 windows.append(window)
-        disturbed, before = False, line.running_req
+        disturbed, before = False, now
     return windows
 
 
@@ -87,6 +90,7 @@ def _window(line: LogLine, speculative: bool) -> LogWindow | None:
         accept_by_position=line.accept_by_position,
         request_cycles=_request_cycles(line),
         line_number=line.line_number,
+        graph=line.graph,
     )
 
 
@@ -139,10 +143,10 @@ def _vllm_decode(line: LogLine, metrics: LogLine | None) -> LogLine:
 
 
 def _without_outliers(windows: Sequence[LogWindow]) -> list[LogWindow]:
-    """Drop windows whose cycle is far longer than that of others with the same batch."""
-    by_batch: dict[int, list[float]] = defaultdict(list)
+    """Drop windows whose cycle is far longer than that of others with the same batch and kind of launch."""
+    alike: dict[tuple[int, bool | None], list[float]] = defaultdict(list)
     for window in windows:
         if window.cycle_us is not None:
-            by_batch[window.batch_size].append(window.cycle_us)
-    usual = {batch: float(np.median(values)) for batch, values in by_batch.items()}
-    return [w for w in windows if w.cycle_us is None or w.cycle_us <= _OUTLIER * usual[w.batch_size]]
+            alike[window.batch_size, window.graph].append(window.cycle_us)
+    usual = {kind: float(np.median(values)) for kind, values in alike.items()}
+    return [w for w in windows if w.cycle_us is None or w.cycle_us <= _OUTLIER * usual[w.batch_size, w.graph]]

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from toolkit.analysis.acceptance import from_spans
-from toolkit.analysis.cells.cell_key import CellKey
+from toolkit.analysis.cells.cell_key import TARGET, CellKey
 from toolkit.analysis.cells.context import context_bin, mean_context
 from toolkit.analysis.cells.span_collectives import (
     PhaseTimes,
@@ -34,7 +34,7 @@ _PAUSE = 3.0  # a gap this many usual cycles long held a prefill or an idle serv
 
 
 def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> tuple[dict[CellKey, Configuration], list[str]]:
-    """Return one configuration per (batch, padded batch, steps, context bin), and what to warn about."""
+    """Return one configuration per (batch, padded batch, steps, context bin, graph), and warnings."""
     by_key: dict[CellKey, dict[int, list[SpanCycle]]] = defaultdict(dict)
     spans = [_without_marked(rank, info) for rank in spans]
     for rank in spans:
@@ -83,7 +83,14 @@ def _key(cycle: SpanCycle, info: RunInfo) -> CellKey:
         padded_batch_size=cycle.padded_batch_size,
         num_steps=cycle.num_steps if cycle.num_steps is not None else info.num_steps,
         context_bin=context_bin(context),
+        graph=_graph(cycle),
     )
+
+
+def _graph(cycle: SpanCycle) -> bool | None:
+    """Return whether the target's forward was replayed as a graph."""
+    told = cycle.graph or {}
+    return next((told[phase] for phase in TARGET if phase in told), None)
 
 
 def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
@@ -96,7 +103,7 @@ def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
     since_pause = 0
     ahead: set[int] = set()
     for this, following in pairwise(cycles):
-        if following.cycle != this.cycle + 1 or following.batch_size != this.batch_size:
+        if following.cycle != this.cycle + 1 or _kind(following) != _kind(this):
             since_pause = 0
             continue
         found[this.cycle] = us_from_ns(following.t_ns - this.t_ns)
@@ -105,12 +112,17 @@ def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
         since_pause += 1
     if len(ahead) < len(found) / 2:
         found = {cycle: period for cycle, period in found.items() if cycle not in ahead}
-    batches = {cycle.cycle: cycle.batch_size for cycle in cycles}
+    kinds = {cycle.cycle: _kind(cycle) for cycle in cycles}
     usual = {
-        batch: float(np.median([period for cycle, period in found.items() if batches[cycle] == batch]))
-        for batch in {batches[cycle] for cycle in found}
+        kind: float(np.median([period for cycle, period in found.items() if kinds[cycle] == kind]))
+        for kind in {kinds[cycle] for cycle in found}
     }
-    return {cycle: period for cycle, period in found.items() if 0 < period <= _PAUSE * usual[batches[cycle]]}
+    return {cycle: period for cycle, period in found.items() if 0 < period <= _PAUSE * usual[kinds[cycle]]}
+
+
+def _kind(cycle: SpanCycle) -> tuple[int | None, bool | None]:
+    """Return what makes the times of cycles comparable."""
+    return cycle.batch_size, _graph(cycle)
 
 
 def _cell(
@@ -141,6 +153,7 @@ def _cell(
         draft_steps_source="spans" if steps else None,
         collectives=tuple(collective_report(times, info) for times in timed.values()),
         acceptance=from_spans(cycles),
+        graph=key.graph,
     )
 
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolkit.analysis.cells.cell_key import CellKey
-from toolkit.analysis.cells.context import context_bin
+from toolkit.analysis.cells.cell_key import TARGET, CellKey, key_of
 from toolkit.analysis.statistics import spread
 from toolkit.analysis.trace.collectives import PhaseCollectives, phase_collectives
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
@@ -31,8 +30,7 @@ def trace_cells(view: TraceView, info: RunInfo) -> dict[CellKey, Configuration]:
     cells: dict[CellKey, Configuration] = {}
     for batch in batches:
         cell = _cell(view, batch, info)
-        key = CellKey(cell.batch_size, None, cell.num_steps, context_bin(cell.context_tokens))
-        cells[key] = cell
+        cells[key_of(cell)] = cell
     return cells
 
 
@@ -78,7 +76,14 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
         draft_steps_source="trace" if steps or info.engine == "vllm" else None,
         collectives=_reports(collectives),
         unattributed_fraction=_unattributed(times),
+        graph=_graph(own),
     )
+
+
+def _graph(own: Sequence[Sequence[TracedCycle]]) -> bool | None:
+    """Return whether the target's forwards are replays of graphs; None where some are."""
+    told = {c.phases[name].graph for cycles in own for c in cycles for name in TARGET if name in c.phases}
+    return told.pop() if len(told) == 1 else None
 
 
 def _reports(collectives: dict[str, PhaseCollectives]) -> tuple[CollectiveReport, ...]:
