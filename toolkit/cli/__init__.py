@@ -23,6 +23,7 @@ COMMANDS = {
     "profile": "toolkit.cli.profile:profile_command",
     "probe-path": "toolkit.cli.probe_path:probe_path_command",
     "inspect": "toolkit.cli.inspect:inspect_command",
+    "calibrate": "toolkit.cli.calibrate:calibrate_command",
     "model": "toolkit.cli.model:model_command",
     "predict": "toolkit.cli.predict:predict_command",
     "demo": "toolkit.cli.demo:demo_command",

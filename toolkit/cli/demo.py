@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from types import FrameType
 
 import click
 
+from toolkit.cli.ending import terminated_as_interrupted
 from toolkit.cli.number_lists import share_list
 from toolkit.errors import CaptureError, UsageError
 
@@ -52,7 +50,7 @@ def demo_command(curve: tuple[float, ...] | None, ranks: int | None, out: Path |
         raise CaptureError("the demo starts the reference engine, which needs torch; install toolkit[torch]")
     from toolkit.cli.demo_loop import Loop, default_ranks
 
-    with _terminated_as_interrupted(), nullcontext(out) if out else _scratch() as folder:
+    with terminated_as_interrupted(), nullcontext(out) if out else _scratch() as folder:
         result = Loop(Path(folder), shares, ranks or default_ranks(), keep=out is not None).play()
     if as_json:
         from toolkit.report.json_text import json_text
@@ -66,17 +64,3 @@ def demo_command(curve: tuple[float, ...] | None, ranks: int | None, out: Path |
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="toolkit-demo-")
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that no server is left running."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -45,7 +46,9 @@ def end_with_stdin(end: Callable[[], object]) -> None:
     """Call `end` when standard input closes: whoever started this process is gone."""
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        # not by way of sys.stdin: a lock held there when the interpreter ends is a fatal error
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
         end()
 
     threading.Thread(target=wait, name="stdin", daemon=True).start()

@@ -108,6 +108,8 @@ def _joined(ranks: list[list[dict[str, Any]]], size: int, in_graph: bool) -> lis
                 for chain in ("long", "short")
             )
             each = [(a - b) / (_LONG - _SHORT) for a, b in zip(long, short, strict=True)]
+            if min(each) <= 0:  # a timing was disturbed by more than the longer chain adds
+                each = [spent / _LONG for spent in long]
             records.append(
                 {
                     "op": first["op"],
