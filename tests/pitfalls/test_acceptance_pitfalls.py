@@ -17,9 +17,9 @@ from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.api import inspect_runs, read_runs
 from toolkit.model.acceptance_curve import accept_lengths
 from toolkit.model.fit import fit_cost_model
-from toolkit.schema.client import RequestCount
+from toolkit.schema.client import ClientResult, RequestCount
 from toolkit.schema.cost import AcceptanceCurve, CostModel
-from toolkit.schema.inspection import AcceptanceReport
+from toolkit.schema.inspection import AcceptanceReport, DominantRequest
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo
 from toolkit.schema.spans import RankSpans, SpanCycle
@@ -170,6 +170,34 @@ def test_cycles_of_a_server_that_adapts_its_steps_are_at_risk_only_up_to_their_o
     naive = 1 + sum(cycle.correct_drafts[0] for cycle in spans.cycles if cycle.correct_drafts) / 10_000
     assert naive < 0.9 * true
     assert at(near(model), 7).accept_length == pytest.approx(true, rel=0.02)
+
+
+def test_a_request_that_runs_away_is_named_beside_the_length_of_each_request_once() -> None:
+    """Pitfall 5: of 20 requests one repeats itself for 600 cycles of 5 tokens; the others keep 1.2 drafts."""
+    usual = [RequestCount(verify_cycles=20, num_correct_drafts=20 + at % 9) for at in range(19)]
+    looping = RequestCount(verify_cycles=600, num_correct_drafts=2400)
+    found = from_requests([*usual[:6], looping, *usual[6:]])
+    assert found is not None and found.accept_length is not None and found.dominant is not None
+    assert found.accept_length > 3.8
+    assert (found.dominant.number, found.dominant.accept_length) == (7, 5.0)
+    assert found.dominant.others_accept_length == pytest.approx(2.19, abs=0.01)
+    assert found.accept_length_by_request == pytest.approx(2.33, abs=0.01)
+    client = ClientResult(batch_size=1, requests=(*usual[:6], looping, *usual[6:]))
+    info = RunInfo(engine="sglang", num_steps=5, topk=1, num_draft_tokens=6)
+    report = inspect_recording(Recording(name="r", source="r", info=info, client=client))
+    (warning,) = [text for text in report.warnings if "request 7 of 20" in text]
+    assert "61% of the cycles at 5.00 tokens a cycle, the others have 2.19" in warning
+    assert "with each request counted once it is 2.33" in warning
+    alike = from_requests([*usual, RequestCount(verify_cycles=600, num_correct_drafts=720)])
+    assert alike is not None and alike.dominant is None  # long, but its acceptance is the others'
+
+
+def test_a_fit_on_the_acceptance_of_one_request_says_so() -> None:
+    dominant = DominantRequest(number=1, cycles_share=0.8, accept_length=5.0, others_accept_length=2.0)
+    told = acceptance(3.4, accept_by_position=(0.9, 0.8), requests=9, dominant=dominant)
+    made = run("k3", configuration(3, 11_500.0, acceptance=told), acceptance_kind="real")
+    model = fit_cost_model(inspection(*FLAT.runs, made), draws=20)
+    assert any("k3: request 1 of 9 has 80% of the cycles" in text for text in model.groups[0].warnings)
 
 
 def test_a_trace_of_nine_steps_read_at_fewer_keeps_a_doubt_that_no_count_removes() -> None:

@@ -10,10 +10,15 @@ import numpy as np
 
 from toolkit.analysis.accept_rate import settle_convention
 from toolkit.analysis.cells.log_windows import LogWindow
+from toolkit.analysis.request_ends import Counts, ends_cut, shares_kept, shares_kept_censored
 from toolkit.analysis.statistics import block_standard_error
 from toolkit.schema.client import RequestCount
-from toolkit.schema.inspection import AcceptanceReport
+from toolkit.schema.inspection import AcceptanceReport, DominantRequest
 from toolkit.schema.spans import SpanCycle
+
+_LARGE_SHARE = 0.2  # of all cycles, held by one request
+_MANY_TIMES = 3.0  # the cycles of the usual request
+_SMALL_CHANGE = 0.03  # of the accept length, by a request that is left out
 
 
 def from_requests(requests: Sequence[RequestCount]) -> AcceptanceReport | None:
@@ -34,31 +39,40 @@ def from_requests(requests: Sequence[RequestCount]) -> AcceptanceReport | None:
     if number > 1:
         residual = float(((tokens - tau * cycles) ** 2).sum())
         se = math.sqrt(number / (number - 1) * residual) / float(cycles.sum())
+    histograms = [r.correct_drafts_histogram for r in counted]
+    cut = ends_cut(counted)
     return AcceptanceReport(
         accept_length=tau,
-        accept_by_position=_by_position([r.correct_drafts_histogram for r in counted]),
+        accept_by_position=shares_kept_censored(histograms) if cut else shares_kept(histograms),
         cycles=int(cycles.sum()),
         requests=number,
         se=se,
+        cut_ends=None if cut is None else number if cut else 0,
+        accept_length_by_request=float((tokens / cycles).mean()) if number > 1 else None,
+        dominant=_dominant(cycles, tokens),
     )
+
+
+def _dominant(cycles: Counts, tokens: Counts) -> DominantRequest | None:
+    """Return the request whose cycles outweigh the others' and change the accept length, if there is one."""
+    if len(cycles) < 2:
+        return None
+    at = int(cycles.argmax())
+    others = np.delete(cycles, at)
+    share = float(cycles[at] / cycles.sum())
+    if share < _LARGE_SHARE or cycles[at] < _MANY_TIMES * float(np.median(others)):
+        return None
+    own, rest = float(tokens[at] / cycles[at]), float(np.delete(tokens, at).sum() / others.sum())
+    pooled = float(tokens.sum() / cycles.sum())
+    if abs(pooled / rest - 1) < _SMALL_CHANGE:
+        return None
+    return DominantRequest(number=at + 1, cycles_share=share, accept_length=own, others_accept_length=rest)
 
 
 def from_totals(totals: RequestCount) -> AcceptanceReport | None:
     """Return acceptance from counters of a whole load; the spread between its requests is not known."""
     pooled = from_requests([totals])
-    return replace(pooled, requests=0) if pooled else None
-
-
-def _by_position(histograms: Sequence[tuple[int, ...]]) -> tuple[float, ...]:
-    """Return S_j, the share of cycles that kept at least j drafts, from pooled histograms."""
-    widest = max((len(histogram) for histogram in histograms), default=0)
-    pooled = np.zeros(widest)
-    for histogram in histograms:
-        pooled[: len(histogram)] += histogram
-    if pooled.sum() <= 0:
-        return ()
-    at_least = pooled[::-1].cumsum()[::-1]
-    return tuple(float(share) for share in at_least[1:] / pooled.sum())
+    return replace(pooled, requests=0, cut_ends=None) if pooled else None
 
 
 def from_spans(cycles: Sequence[SpanCycle]) -> AcceptanceReport | None:
@@ -72,7 +86,7 @@ def from_spans(cycles: Sequence[SpanCycle]) -> AcceptanceReport | None:
     histogram = np.bincount(np.array(counts))
     return AcceptanceReport(
         accept_length=1 + sum(counts) / len(counts),
-        accept_by_position=_by_position([tuple(histogram.tolist())]),
+        accept_by_position=shares_kept([histogram.tolist()]),
         cycles=len(counts),
         se=block_standard_error(per_cycle),
     )

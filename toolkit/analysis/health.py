@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from toolkit.analysis.acceptance_notes import dominance_text
 from toolkit.analysis.length_health import accept_lengths
 from toolkit.analysis.table_health import table_checks
 from toolkit.analysis.trace.launches import graph_launches_without_kernels
@@ -36,6 +37,7 @@ def health_checks(
         ]
     checks += [
         accept_lengths(recording, cells),
+        _no_request_dominates(cells),
         _throughput(cells),
         *table_checks(recording.measurements),
         _spans_dropped(recording),
@@ -153,6 +155,14 @@ def _matched(cells: Sequence[Configuration]) -> HealthCheck | None:
     least = min(fractions)
     detail = f"{least:.1%} of the collectives of the worst kind were found on every rank"
     return HealthCheck(check="collectives matched over ranks", ok=least >= _MATCHED, detail=detail)
+
+
+def _no_request_dominates(cells: Sequence[Configuration]) -> HealthCheck | None:
+    """Return the failed check of requests that an accept length is mostly of."""
+    said = [text for cell in cells if cell.acceptance and (text := dominance_text(cell.acceptance))]
+    if not said:
+        return None
+    return HealthCheck(check="no request dominates", ok=False, detail="; ".join(said[:_MOST_LISTED]))
 
 
 def _throughput(cells: Sequence[Configuration]) -> HealthCheck | None:

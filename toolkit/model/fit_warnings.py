@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from toolkit.analysis.acceptance_notes import dominance_text
 from toolkit.model.cell import Cell
 from toolkit.model.columns import both_measured, phase_kind
 from toolkit.model.fit_cells import FitDetail
@@ -22,6 +23,7 @@ def fit_warnings(detail: FitDetail) -> list[str]:
         *_pooled_settings(detail.cells),
         *_unmarked_acceptance(detail.cells),
         *_eager(detail.cells),
+        *_dominated(detail.cells),
     ]
     if detail.fitted.noise.replicate_dof == 0:
         sentences.append(
@@ -29,6 +31,12 @@ def fit_warnings(detail: FitDetail) -> list[str]:
             "is assumed"
         )
     return sentences
+
+
+def _dominated(cells: Sequence[Cell]) -> list[str]:
+    """Return a sentence for each run whose acceptance is mostly that of one request."""
+    said = [(cell.run, dominance_text(cell.acceptance)) for cell in curve_cells(cells) if cell.acceptance]
+    return [f"{run}: {text}" for run, text in said if text]
 
 
 def _eager(cells: Sequence[Cell]) -> list[str]:

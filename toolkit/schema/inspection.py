@@ -91,8 +91,23 @@ class CollectiveReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DominantRequest:
+    """A request with many more cycles than the others, and another accept length: `number` counts from 1."""
+
+    number: int
+    cycles_share: float
+    accept_length: float
+    others_accept_length: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceReport:
-    """Acceptance of one configuration; `accept_by_position` is unconditional (S_j)."""
+    """Acceptance of one configuration; `accept_by_position` is unconditional (S_j).
+
+    `accept_length` is tokens over cycles as counted. In `accept_by_position` the last cycles of `cut_ends`
+    requests are right-censored, as the end of the request may have cut them; None: not known.
+    `accept_length_by_request` counts each request once, however many cycles it has.
+    """
 
     accept_length: float | None
     accept_by_position: tuple[float, ...] = ()
@@ -101,6 +116,9 @@ class AcceptanceReport:
     se: float | None = None
     rate: float | None = None  # as the log printed it
     rate_kind: str | None = None  # "length/tokens" or "correct/proposed", by the lines themselves
+    cut_ends: int | None = None
+    accept_length_by_request: float | None = None
+    dominant: DominantRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolkit.analysis.acceptance import from_requests, from_totals
+from toolkit.analysis.acceptance_notes import ends_note
 from toolkit.analysis.cells.cell_key import CellKey
 from toolkit.analysis.cells.context import context_bin
 from toolkit.analysis.statistics import spread
@@ -43,6 +44,7 @@ def client_cells(client: ClientResult, info: RunInfo) -> dict[CellKey, Configura
         cycle_source="client" if cycle_us else None,
         acceptance=acceptance,
         throughput_tok_s=Throughput(measured=measured, measured_by="client" if measured else None),
+        notes=ends_note(acceptance) if acceptance else (),
     )
     return {CellKey(batch, None, info.num_steps, context_bin(info.context_tokens)): cell}
 
