@@ -21,6 +21,7 @@ from toolkit.model.terms import Setting, Vector, cycle_vector
 from toolkit.schema.cost import CollectiveCost
 
 _NARROW = 1.02  # an open range narrower than this is as good as a value
+_HELD = 1.001  # a cycle that is shorter than a plain step by less is not marked
 _OPEN = "not determined by the fitted runs"
 _NORMAL_95 = 1.645
 _MIX = 0.5  # Dirichlet weight of vertices: most draws lie near an edge of what is possible
@@ -47,14 +48,38 @@ def cycle_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None
     """Return the forecast of one setting, with `costs` of collectives in place of the measured ones.
 
     A batch that was not measured takes no less than the nearest smaller one that was, and its low end is
-    above those of all smaller ones; a tree takes no less than the chain of the same steps and tokens.
+    above those of all smaller ones; a tree takes no less than the chain of the same steps and tokens; a
+    speculative cycle takes no less than the plain step inside it, where plain decoding was run.
     """
+    made = _above_others(fitted, at, costs)
+    if at.num_steps == 0 or not made.determined:
+        return made
+    step = _above_others(fitted, replace(at, num_steps=0, num_draft_tokens=1, topk=1), costs)
+    return _not_below_step(made, step)
+
+
+def _not_below_step(made: CycleForecast, step: CycleForecast) -> CycleForecast:
+    """Return a cycle that is nowhere below a plain step: else a speed-up would exceed the accept length."""
+    if not step.determined or step.extrapolated or made.value is None or step.value is None:
+        return made
+    held = _not_below(made, step)
+    if held.expected is not None and step.expected is not None:
+        held = replace(held, expected=np.maximum(held.expected, step.expected))
+    if step.value <= _HELD * made.value:
+        return held
+    short = f"{1 - made.value / step.value:.1%}"
+    mark = f"held at the plain step in it, as the fit is {short} shorter"
+    return replace(held, extrapolated=(*made.extrapolated, mark))
+
+
+def _above_others(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) -> CycleForecast:
+    """Return the forecast of one setting, held above those of smaller batches and of its chain."""
     made = _alone(fitted, at, costs)
     below = [batch for batch in batches_of(fitted.support, at) if batch <= at.batch_size]
     if at.num_steps > 0 and at.topk > 1 and 1 in fitted.support.topks:
-        made = _not_below(made, cycle_at(fitted, replace(at, topk=1), costs))
+        made = _not_below(made, _above_others(fitted, replace(at, topk=1), costs))
     if below and below[-1] != at.batch_size:
-        smaller = [cycle_at(fitted, replace(at, batch_size=batch), costs) for batch in below]
+        smaller = [_above_others(fitted, replace(at, batch_size=batch), costs) for batch in below]
         made = _not_below(made, smaller[-1])
         least = max(smaller, key=lambda one: one.lo or 0.0)
         made = _not_below(made, replace(least, determined=False))  # what is open moves no value
