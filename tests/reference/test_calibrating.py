@@ -197,3 +197,56 @@ def test_a_failing_rank_says_why_in_one_line(tmp_path: Path) -> None:
         line for line in done.stderr.splitlines() if line.startswith("failed: rank 0: FileNotFoundError")
     ]
     assert len(failed) == 1
+
+
+@pytest.mark.gpu
+def test_on_gpus_everything_is_replayed_from_graphs(tmp_path: Path) -> None:
+    gpus = torch.cuda.device_count()
+    if not gpus:
+        pytest.skip("no GPU")
+    result = tmp_path / "r.json"
+    done = measured(result, "--device", "cuda", "--dtype", "bfloat16", "--message-bytes", "4096")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(result.read_text(encoding="utf-8"))
+    assert (said["gpu_count"], len(said["memory"])) == (gpus, gpus)
+    assert all(one["in_graph"] for one in (*said["collectives"], *said["forwards"]))
+    totals = {(one["tp_size"], one["algorithm"]) for one in said["forwards"] if one["total_us"]}
+    wanted = {(size, by) for size in (2, 4) if size <= gpus for by in ("nccl", "one_shot")}
+    assert totals == {(1, None)} | wanted
+    reduces = {(one["algorithm"], one["group_size"]) for one in said["collectives"]}
+    assert reduces >= {(by, 2) for by in ("nccl", "one_shot", "two_shot") if gpus >= 2}
+
+
+SUMMED = """
+import sys, torch, torch.distributed as dist
+from toolkit.reference.one_shot import OneShot
+rank, device = int(sys.argv[1]), torch.device("cuda", int(sys.argv[1]))
+torch.cuda.set_device(device)
+dist.init_process_group("nccl", init_method=sys.argv[2], rank=rank, world_size=2)
+one_shot = OneShot(dist.group.WORLD, device)
+for kind in (torch.float32, torch.bfloat16):
+    for count in (64, 4096, 100_000):
+        values = torch.arange(count, device=device).remainder(7).to(kind)
+        expected, values = 2 * values + 1, values + rank
+        assert one_shot.takes(values)
+        one_shot.add(values)
+        assert torch.equal(values, expected), (kind, count)
+assert not one_shot.takes(torch.zeros(1 << 20, device=device))
+assert not one_shot.takes(torch.zeros(3, device=device))
+torch.cuda.synchronize()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.gpu
+def test_one_shot_sums_what_the_ranks_give(tmp_path: Path) -> None:
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    meeting = (tmp_path / "meeting").as_uri()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", SUMMED, str(rank), meeting], env=environment)
+        for rank in (0, 1)
+    ]
+    assert [rank.wait(120) for rank in ranks] == [0, 0]

@@ -29,3 +29,14 @@ def test_two_gpus_give_the_tokens_of_one(serve: Serve, draft_tp: int) -> None:
     one = serve(*GPU, "--steps", 3)
     two = serve(*GPU, "--steps", 3, "--tp", 2, "--draft-tp", draft_tp)
     assert two.outputs(PROMPTS, 60) == one.outputs(PROMPTS, 60)
+
+
+@pytest.mark.parametrize("graphs", [(), ("--disable-cuda-graph",)], ids=["graphs", "eager"])
+def test_one_shot_all_reduces_give_the_tokens_of_nccl(serve: Serve, graphs: tuple[str, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    nccl = serve(*GPU, "--steps", 3, "--tp", 2)
+    fast = serve(*GPU, "--steps", 3, "--tp", 2, "--collectives", "one-shot", *graphs)
+    assert fast.call("/server_info")["collectives"] == "one-shot"
+    assert fast.outputs(PROMPTS, 60) == nccl.outputs(PROMPTS, 60)

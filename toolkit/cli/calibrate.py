@@ -85,6 +85,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--sizes", callback=_byte_list, metavar="1K,64K,4M", help="Sizes of messages."),
     click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True),
     click.option(
+        "--dtype",
+        type=click.Choice(["bfloat16", "float16", "float32"]),
+        help="Of weights.  [default: the config's; float32 on the CPU]",
+    ),
+    click.option(
         "--gpus", type=click.IntRange(1, 64), help="GPUs to use (on the CPU: ranks).  [default: all]"
     ),
     click.option("--quick", is_flag=True, help="Fewer sizes, one batch size, fewer repeats."),
@@ -143,7 +148,7 @@ def _arguments(asked: dict[str, Any]) -> list[str]:
     arguments += ["--repeats", "5" if quick else "10" if on_cpu else "20"]
     for name, values in lists.items():
         arguments += [name, ",".join(map(str, values))]
-    for name in ("config", "draft_config", "gpus", *_MODEL_SIZES):
+    for name in ("config", "draft_config", "dtype", "gpus", *_MODEL_SIZES):
         if asked[name] is not None:
             arguments += ["--" + name.replace("_", "-"), str(asked[name])]
     return arguments

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from toolkit import __version__
-from toolkit.errors import CaptureError, UsageError
+from toolkit.errors import BadInputError, CaptureError, ToolkitError, UsageError
 from toolkit.ingest.json_files import record_of
 from toolkit.schema.calibration import Calibration
 
@@ -28,8 +28,8 @@ _LAST_LINES = 3
 def run_calibration(arguments: Sequence[str], say: Callable[[str], None]) -> tuple[Calibration, str]:
     """Measure and return the record, and the version of the engine that did.
 
-    `say` is told how far it is. Raises UsageError for what cannot be measured, CaptureError with the last
-    words of a rank that failed. Whatever ends this block ends the ranks.
+    `say` is told how far it is. Raises UsageError or BadInputError for what cannot be measured,
+    CaptureError with the last words of a rank that failed. Whatever ends this block ends the ranks.
     """
     with tempfile.TemporaryDirectory(prefix="toolkit-calibrate-") as folder:
         result, log = Path(folder) / "result.json", Path(folder) / "log"
@@ -42,10 +42,14 @@ def run_calibration(arguments: Sequence[str], say: Callable[[str], None]) -> tup
             code = process.wait()
         if code or not result.exists():
             raise _failure(code, log.read_text(errors="replace").splitlines())
-        found: dict[str, Any] = msgspec.json.decode(result.read_bytes())
-        engine_version = str(found.pop("engine_version"))
-        record = record_of({**found, "toolkit_version": __version__}, Calibration, result)
-        return record, engine_version
+        return read_result(result)
+
+
+def read_result(path: Path) -> tuple[Calibration, str]:
+    """Return the record in a file that the program wrote, and the version of the engine that measured."""
+    found: dict[str, Any] = msgspec.json.decode(path.read_bytes())
+    engine_version = str(found.pop("engine_version"))
+    return record_of({**found, "toolkit_version": __version__}, Calibration, path), engine_version
 
 
 @contextmanager
@@ -75,11 +79,12 @@ def _started(arguments: Sequence[str], errors: BinaryIO) -> Iterator[subprocess.
                 pipe.close()
 
 
-def _failure(code: int, lines: Sequence[str]) -> UsageError | CaptureError:
+def _failure(code: int, lines: Sequence[str]) -> ToolkitError:
     """Return the error of a program that measured nothing, from how it ended and what it said."""
     last = " | ".join(line for line in lines[-_LAST_LINES:] if line.strip()) or f"exit code {code}"
     if code == _REFUSED:
-        return UsageError(lines[-1] if lines else last)
+        said = lines[-1] if lines else last
+        return UsageError(said) if said.startswith("--") else BadInputError(said)
     if code == _NO_DEVICE:
         said = lines[-1] if lines else last
         return CaptureError(f"{said}; calibrate on a host with GPUs, or this CPU with --device cpu")

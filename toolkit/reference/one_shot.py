@@ -14,7 +14,7 @@ from torch import Tensor
 
 from toolkit.reference.errors import SettingError
 
-MOST_BYTES = 512 * 1024  # above it every rank reads so much that NCCL is as fast
+MOST_BYTES = 512 * 1024  # every rank reads all buffers whole: for larger messages that is too much
 _ALIGNMENT_BYTES = 16  # of a message, so that the kernel loads 16 bytes at once
 _TYPES = (torch.float32, torch.bfloat16)  # what the kernels add
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 
 from toolkit.reference.calibrating.algorithms import Algorithm
 from toolkit.reference.calibrating.lanes import Lane
@@ -48,9 +49,10 @@ def installed(found: EngineClass) -> bool:
 
 def engine_algorithm(found: EngineClass, lane: Lane) -> Iterator[Algorithm]:
     """Yield the engine's all-reduce for a lane, whose ranks must all ask; raises what the engine raises."""
-    made = getattr(importlib.import_module(found.module), found.attribute)(
-        group=lane.side, device=lane.device
-    )
+    engine_class = getattr(importlib.import_module(found.module), found.attribute)
+    # engines set theirs up over a group whose messages stay on the host
+    side = dist.new_group(list(range(lane.size)), backend="gloo", use_local_synchronization=True)
+    made = engine_class(group=side, device=lane.device)
     finish = getattr(made, "finalize_p2p", None)  # vLLM 0.23 on checks the links apart
     if finish:
         finish()

@@ -20,15 +20,13 @@ from toolkit.reference.star import Star, meet
 class Lane:
     """A group of the first `size` ranks, as one of them sees it.
 
-    `handle`: a Star on the CPU, torch's process group on GPUs, None for a single rank. `side`: a group
-    of the same ranks whose messages stay on the host, for engines that set theirs up over one.
+    `handle`: a Star on the CPU, torch's process group on GPUs, None for a single rank.
     """
 
     rank: int
     size: int
     device: torch.device
     handle: Any = None
-    side: Any = None
     token: Tensor | None = None
 
     def align(self) -> None:
@@ -87,10 +85,9 @@ def meet_host(
     dist.init_process_group("nccl", init_method=rendezvous.resolve().as_uri(), rank=rank, world_size=ranks)
     token = torch.zeros(1, device=device)
     for size in groups:
-        members = list(range(size))
-        handle, side = dist.new_group(members), dist.new_group(members, backend="gloo")
+        handle = dist.new_group(list(range(size)))
         if rank < size:
-            lanes[size] = Lane(rank, size, device, handle, side, token)
+            lanes[size] = Lane(rank, size, device, handle, token)
             lanes[size].align()  # communicators are made at the first message
             torch.cuda.synchronize()
     return Host(rank, ranks, device, lanes, control)

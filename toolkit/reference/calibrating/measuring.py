@@ -39,7 +39,9 @@ def measure(settings: Settings, rank: int) -> None:
     host.share("done")  # nobody leaves while others still exchange with it
     if rank == 0:
         unfinished = settings.result.with_name(f".{settings.result.name}.part")
-        unfinished.write_text(json.dumps({**found, "skipped": skipped}) + "\n", encoding="utf-8")
+        unfinished.write_text(
+            json.dumps({**found, "skipped": list(dict.fromkeys(skipped))}) + "\n", encoding="utf-8"
+        )
         os.replace(unfinished, settings.result)
 
 
