@@ -129,7 +129,8 @@ def test_an_unreadable_trace_is_left_out_only_where_something_else_can_be_read(t
     [
         (
             {},
-            "holds no run: no trace, spans, log, client.json, calibration.json or measurements.csv in it; check the path",
+            "holds no run: no trace, spans, log, client.json, calibration.json or measurements.csv in it; "
+            "check the path",
         ),
         ({"server_log": ""}, "server.log is empty"),
         ({"run_json": '{"schema": "toolkit.run/1"}'}, "holds a run.json but nothing that was measured"),
@@ -160,7 +161,8 @@ def test_a_folder_that_is_no_run_is_refused_in_one_sentence(
         ("", "is empty; record it again or leave it out"),
         (
             '{"a": 1}',
-            "is no trace, spans file, server log, client.json, calibration.json or measurements.csv; check the path",
+            "is no trace, spans file, server log, client.json, calibration.json or measurements.csv; "
+            "check the path",
         ),
         (
             '{"schema": "toolkit.cost-model/1"}',

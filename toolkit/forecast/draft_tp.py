@@ -8,16 +8,21 @@ import numpy as np
 
 from toolkit.forecast.candidates import Drawn, Forecaster, drawn_from
 from toolkit.model.cycle_time import CycleForecast, cycle_at
-from toolkit.model.draft_elsewhere import Elsewhere, draft_elsewhere
+from toolkit.model.draft_elsewhere import Elsewhere, draft_as_run, draft_elsewhere
 from toolkit.model.parts import CycleParts, parts_at
 from toolkit.model.terms import Setting
+from toolkit.schema.cost import GroupModel
 
 _EDGE = 0.05  # of a range: run spread and model error at its ends
 
 
 def elsewhere(forecaster: Forecaster, at: Setting, size: int) -> Elsewhere | None:
-    """Return the cycle with its draft at another TP, None where no calibration tells."""
+    """Return the cycle with its draft at another TP, None where neither runs nor a calibration tell."""
     group = forecaster.group
+    if size in run_sizes(group):
+        as_run = draft_as_run(forecaster.fitted, at, forecaster.costs, size)
+        if as_run is not None and as_run.cycle.determined:
+            return as_run
     if group.calibration is None or group.draft_tp is None:
         return None
     return draft_elsewhere(
@@ -31,12 +36,17 @@ def elsewhere(forecaster: Forecaster, at: Setting, size: int) -> Elsewhere | Non
     )
 
 
-def calibrated_sizes(forecaster: Forecaster, wanted: Sequence[int]) -> list[int]:
-    """Return the other sizes to look at: those wanted, else the calibrated ones that fit the group."""
+def run_sizes(group: GroupModel) -> list[int]:
+    """Return the draft TPs of runs that are not the group's own."""
+    return sorted({cell.other_draft_tp for cell in group.cells if cell.other_draft_tp is not None})
+
+
+def known_sizes(forecaster: Forecaster, wanted: Sequence[int]) -> list[int]:
+    """Return the other sizes to look at: those wanted, else those run, and those calibrated that fit."""
     group = forecaster.group
     if wanted:
         return [size for size in wanted if size != group.draft_tp]
-    sizes = group.calibration.sizes if group.calibration else ()
+    sizes = sorted({*run_sizes(group), *(group.calibration.sizes if group.calibration else ())})
     most = group.tp_size or max(sizes, default=1)
     return [size for size in sizes if size != group.draft_tp and most % size == 0]
 

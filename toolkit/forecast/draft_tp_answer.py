@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.forecast.candidates import Forecaster
-from toolkit.forecast.draft_tp import calibrated_sizes, elsewhere
+from toolkit.forecast.draft_tp import elsewhere, known_sizes
 from toolkit.forecast.draft_tp_sizes import with_sizes
 from toolkit.forecast.flags import draft_tp_limits
 from toolkit.forecast.situation import too_far
@@ -81,7 +81,7 @@ def draft_tp_answer(forecaster: Forecaster, at: Setting | None, wanted: Sequence
         join = "; " if shares.most_gain < _NOTHING else ", so "
         why = f"the draft is {_share(shares.high)} of a cycle of {steps_text(at.num_steps)}{join}{free}"
     kept = f"the draft stays at TP{measured}" if measured else "the draft stays where it is"
-    others = [elsewhere(forecaster, at, size) for size in calibrated_sizes(forecaster, wanted)]
+    others = [elsewhere(forecaster, at, size) for size in known_sizes(forecaster, wanted)]
     known = [other for other in others if other is not None]
     if not known and (measured != 1 or any(size != 1 for size in wanted)):
         why = f"{why}; {kept}: {limits}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from toolkit.forecast.candidates import Forecaster, interval_ms
 from toolkit.forecast.flags import draft_tp_limits, reachable
-from toolkit.model.calibrated_forwards import latency_us
+from toolkit.model.calibrated_forwards import CalibratedDraft, latency_us
 from toolkit.model.draft_elsewhere import Elsewhere
 from toolkit.model.parts import parts_at
 from toolkit.model.terms import Setting, Vector
@@ -72,7 +72,7 @@ def with_sizes(
 
 def _source(forecaster: Forecaster, there: Elsewhere) -> str:
     calibration = forecaster.group.calibration
-    return f"by the calibration {calibration.run}" if calibration else "as run"
+    return f"by the calibration {calibration.run}" if calibration and there.there else "as run"
 
 
 def _size(other: Elsewhere, at: Setting, engine: str | None) -> DraftTpSize:
@@ -81,7 +81,7 @@ def _size(other: Elsewhere, at: Setting, engine: str | None) -> DraftTpSize:
         draft_ms=interval_ms(other.draft.value, other.draft.lo, other.draft.hi),
         cycle_ms=interval_ms(other.cycle.value, other.cycle.lo, other.cycle.hi),
         gain=_gain(other),
-        weight_bytes=other.there.weight_bytes,
+        weight_bytes=other.there.weight_bytes if other.there else None,
         reachable=reachable(engine, at.num_steps, at.topk, at.num_draft_tokens, other_draft_tp=other.size),
     )
 
@@ -99,7 +99,7 @@ def _costs(forecaster: Forecaster, at: Setting, there: Elsewhere) -> list[str]:
     """Return what another size costs in memory, and what one copy with a broadcast would cost in time."""
     group = forecaster.group
     said = []
-    if there.there.weight_bytes and there.here.weight_bytes:
+    if there.there and there.here and there.there.weight_bytes and there.here.weight_bytes:
         said.append(
             f"a GPU then reads {there.there.weight_bytes / _GB:.2f} GB of draft weights instead of "
             f"{there.here.weight_bytes / _GB:.2f}"
@@ -123,17 +123,24 @@ def _broadcast_us(forecaster: Forecaster, at: Setting) -> float | None:
     return min((time for time in times if time is not None), default=None)
 
 
+def _collectives(draft: CalibratedDraft | None) -> float:
+    return float(draft.collectives) if draft else 0.0
+
+
 def _break_even(forecaster: Forecaster, at: Setting, other: Elsewhere, measured: int) -> Interval | None:
     """Return the time of a collective in the larger group at which both sizes take equally long, in us.
 
     D' + n' r x = D + n x, D and n being compute and collectives at the larger size, D' and n' at the
     smaller one, where a collective takes r times as long as in the larger group (no time on one GPU).
     """
-    counted = parts_at(forecaster.fitted, at, forecaster.costs).draft_collectives
-    here = (counted or float(other.here.collectives), other.before.compute, other.before.wire)
-    there = (float(other.there.collectives), other.draft.compute, other.draft.wire)
     if not other.apart:
         return None
+    counts = [
+        parts_at(forecaster.fitted, place, forecaster.costs).draft_collectives
+        for place in (at, replace(at, draft_tp=other.size))
+    ]
+    here = (counts[0] or _collectives(other.here), other.before.compute, other.before.wire)
+    there = (counts[1] or _collectives(other.there), other.draft.compute, other.draft.wire)
     large, small = (here, there) if measured > other.size else (there, here)
     each_large = float(large[2][0]) / large[0] if large[0] else 0.0
     each_small = float(small[2][0]) / small[0] if small[0] else 0.0

@@ -13,7 +13,7 @@ _VLLM_OFF = "leave out --speculative-config"
 def reachable(
     engine: str | None, num_steps: int, topk: int, num_draft_tokens: int, *, other_draft_tp: int | None
 ) -> Reachable:
-    """Return how a running engine gets to a candidate; only the reference engine has a flag for a draft TP."""
+    """Return how a running engine gets to a candidate; only the reference has a flag for a draft TP."""
     if engine == "reference" and topk == 1:
         flags = f"--steps {num_steps}" if num_steps else "--plain"
         own = "" if other_draft_tp is None else f" --draft-tp {other_draft_tp}"

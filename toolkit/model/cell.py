@@ -12,7 +12,7 @@ from toolkit.model.terms import Setting
 from toolkit.schema.cost import FittedCell, GroupModel
 from toolkit.schema.inspection import AcceptanceReport, CollectiveReport
 
-DesignKey = tuple[int, int, int, int, int | None, bool]
+DesignKey = tuple[int, int, int, int, int | None, bool, int | None]
 
 
 class GroupKey(NamedTuple):
@@ -80,6 +80,7 @@ class Cell:
     draft_eager: bool = False
     acceptance: AcceptanceReport | None = None
     shape: ModelShape = DENSE
+    other_draft_tp: int | None = None  # where it is not that of most of the group
 
     @property
     def overlap(self) -> bool:
@@ -91,7 +92,7 @@ class Cell:
         """Configurations that agree on it are replicates; contexts within a fifth are one context."""
         context = near_context(self.context_tokens)
         width = (self.num_draft_tokens, self.topk)
-        return (self.num_steps, *width, self.padded_batch_size, context, self.overlap)
+        return (self.num_steps, *width, self.padded_batch_size, context, self.overlap, self.other_draft_tp)
 
     @property
     def setting_text(self) -> str:
@@ -109,6 +110,7 @@ def setting_of(cell: Cell | FittedCell) -> Setting:
         context_tokens=cell.context_tokens,
         overlap=cell.overlap,
         shape=_shape(cell) if isinstance(cell, FittedCell) else cell.shape,
+        draft_tp=cell.other_draft_tp,
     )
 
 

@@ -29,7 +29,7 @@ def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
     for cell in cells:
         for kind, pair in _by_kind(cell).items():
             found.setdefault(kind, []).append(pair)
-    traced = {kind.phase for kind in found if kind.source == "trace"}
+    traced = {(kind.phase, kind.draft_tp) for kind in found if kind.source == "trace"}
     costs = [
         CollectiveCost(
             phase=kind.phase,
@@ -38,9 +38,10 @@ def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
             wire_us=median(wire for _, wire in pairs),
             source=kind.source,
             algorithm=_algorithm(cells, kind),
+            draft_tp=kind.draft_tp or None,
         )
         for kind, pairs in sorted(found.items())
-        if kind.source == "trace" or kind.phase not in traced
+        if kind.source == "trace" or (kind.phase, kind.draft_tp) not in traced
     ]
     if not any(cost.phase == _PLAIN_PHASE for cost in costs):
         costs += [
@@ -53,6 +54,12 @@ class _Kind(NamedTuple):
     phase: str
     op: str
     source: str
+    draft_tp: int = 0  # of draft phases, where it is not that of most of the group
+
+
+def _kind(cell: Cell, report: CollectiveReport) -> _Kind:
+    apart = cell.other_draft_tp if report.phase in DRAFT_PHASES else None
+    return _Kind(report.phase, report.op, report.source, apart or 0)
 
 
 def _by_kind(cell: Cell) -> dict[_Kind, tuple[float, float]]:
@@ -60,7 +67,7 @@ def _by_kind(cell: Cell) -> dict[_Kind, tuple[float, float]]:
     kinds: dict[_Kind, list[CollectiveReport]] = {}
     for report in cell.collectives:
         if report.wire_us is not None and report.wire_us > 0 and report.per_cycle > 0:
-            kinds.setdefault(_Kind(report.phase, report.op, report.source), []).append(report)
+            kinds.setdefault(_kind(cell, report), []).append(report)
     pairs = {}
     for kind, reports in kinds.items():
         forwards = _forwards_of(kind.phase, cell.num_steps)
@@ -74,9 +81,10 @@ def _by_kind(cell: Cell) -> dict[_Kind, tuple[float, float]]:
 def _algorithm(cells: Iterable[Cell], kind: _Kind) -> str | None:
     """Return the algorithm of most collectives of a kind, None where no trace names one."""
     counts: Counter[str] = Counter()
-    for report in (report for cell in cells for report in cell.collectives):
-        if report.algorithm and (report.phase, report.op, report.source) == kind:
-            counts[report.algorithm] += round(report.per_cycle)
+    for cell in cells:
+        for report in cell.collectives:
+            if report.algorithm and _kind(cell, report) == kind:
+                counts[report.algorithm] += round(report.per_cycle)
     return counts.most_common(1)[0][0] if counts else None
 
 
@@ -90,7 +98,14 @@ def costs_of_cell(cell: Cell, pooled: Sequence[CollectiveCost]) -> tuple[Collect
     phases = {kind.phase for kind in own}
     costs = [cost for cost in pooled if cost.phase not in phases]
     costs += [
-        CollectiveCost(phase=kind.phase, op=kind.op, per_forward=count, wire_us=wire, source=kind.source)
+        CollectiveCost(
+            phase=kind.phase,
+            op=kind.op,
+            per_forward=count,
+            wire_us=wire,
+            source=kind.source,
+            draft_tp=kind.draft_tp or None,
+        )
         for kind, (count, wire) in sorted(own.items())
     ]
     return tuple(costs)
@@ -99,7 +114,12 @@ def costs_of_cell(cell: Cell, pooled: Sequence[CollectiveCost]) -> tuple[Collect
 def phase_wire_us(costs: Sequence[CollectiveCost], phase: str, at: Setting) -> float:
     """Return the wire time of one phase in one cycle, in us."""
     forwards = _forwards_of(phase, at.num_steps)
-    return sum(cost.per_forward * cost.wire_us * forwards for cost in costs if cost.phase == phase)
+    draft_tp = at.draft_tp if phase in DRAFT_PHASES else None
+    return sum(
+        cost.per_forward * cost.wire_us * forwards
+        for cost in costs
+        if cost.phase == phase and cost.draft_tp == draft_tp
+    )
 
 
 def cycle_wire_us(costs: Sequence[CollectiveCost], at: Setting) -> float:

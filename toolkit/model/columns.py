@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from toolkit.model.cell import Cell
-from toolkit.model.terms import PER
+from toolkit.model.terms import PER, draft_column, term_of
 
 # of "decode" and "verify": "context" of one request, "kv" of all, or "waves" (verify)
 ContextForms = Mapping[str, str]
@@ -35,7 +35,8 @@ def columns_of(
     if any(host_bound):
         wanted.add("host_cycle_us")
     wanted |= {f"stage_overhead_{phase}_us" for phase in _PHASES if both_measured(cells, phase)}
-    return tuple(name for name in PER if name in wanted)
+    places = {name: place for place, name in enumerate(PER)}
+    return tuple(sorted(wanted, key=lambda name: (places[term_of(name)[0]], term_of(name)[1] or 0)))
 
 
 def _plain_columns(cells: Sequence[Cell], context: str) -> set[str]:
@@ -50,19 +51,28 @@ def _plain_columns(cells: Sequence[Cell], context: str) -> set[str]:
 
 
 def _speculative_columns(cells: Sequence[Cell], context: str) -> set[str]:
-    wanted = {"draft_extend_us", "verify_us", "verify_token_us"}
+    wanted = {"verify_us", "verify_token_us"}
+    if phase_kind(cells, "sample") is not None:
+        wanted.add("sample_us")
+    if context_varies(cells):
+        wanted.add(f"verify_{context}_us")
+    for draft_tp in {cell.other_draft_tp for cell in cells}:
+        own = [cell for cell in cells if cell.other_draft_tp == draft_tp]
+        wanted |= {draft_column(name, draft_tp) for name in _draft_terms(own)}
+    return wanted
+
+
+def _draft_terms(cells: Sequence[Cell]) -> set[str]:
+    """Return the terms of a draft, of cells with one draft TP."""
+    wanted = {"draft_extend_us"}
     if any(cell.num_steps > 1 for cell in cells):
         wanted.add("draft_forward_us")
     if any(cell.steps and cell.steps_exclude_selection and cell.num_steps > 2 for cell in cells):
         wanted.add("draft_selection_us")
-    if phase_kind(cells, "sample") is not None:
-        wanted.add("sample_us")
     if _varies(cell for cell in cells if cell.num_steps > 1 and _draft_timed(cell)):
         wanted.add("draft_sequence_us")
     if {cell.topk > 1 for cell in cells} == {True, False}:
         wanted.add("draft_branch_us")
-    if context_varies(cells):
-        wanted.add(f"verify_{context}_us")
     return wanted
 
 

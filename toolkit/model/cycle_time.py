@@ -17,7 +17,7 @@ from toolkit.model.fitted import Fitted
 from toolkit.model.reach import FORM_INSIDE, FORM_NEAR, batches_of, reach
 from toolkit.model.residuals import Pull, no_pull, pull_at
 from toolkit.model.summed_cycle import DETERMINED, host_floor, open_share, summed_cycle
-from toolkit.model.terms import Setting, Vector, cycle_vector
+from toolkit.model.terms import Setting, Vector, cycle_vector, draft_column
 from toolkit.schema.cost import CollectiveCost
 
 _NARROW = 1.02  # an open range narrower than this is as good as a value
@@ -114,7 +114,7 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
     factors = cycle_vector(fitted.columns, at)
     wire = cycle_wire_us(fitted.costs if costs is None else costs, at)
     one_batch = len(batches) == 1 and at.batch_size != batches[0]
-    open_ended = at.num_steps > 1 and "draft_forward_us" not in fitted.columns
+    open_ended = at.num_steps > 1 and draft_column("draft_forward_us", at.draft_tp) not in fitted.columns
     if open_share(fitted, factors) > DETERMINED and not len(fitted.vertices):
         return _nothing(None, (*marks, _OPEN))
     ends = _ends(fitted, factors, wire, at)

@@ -90,7 +90,7 @@ def run_where_missed(detail: FitDetail, misses: Sequence[Miss]) -> tuple[NextRun
 
 def _key(at: Setting, batch: int) -> DesignKey:
     context = near_context(at.context_tokens)
-    return (at.num_steps, at.num_draft_tokens, at.topk, batch, context, at.overlap)
+    return (at.num_steps, at.num_draft_tokens, at.topk, batch, context, at.overlap, at.draft_tp)
 
 
 def _all_columns(fitted: Fitted) -> tuple[str, ...]:

@@ -60,7 +60,9 @@ class DraftTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """A cycle with its draft at another size, beside the one that was run.
+    """A cycle with its draft at another size, beside the one of most runs.
+
+    `there` and `here` are what a calibration says of the two, None where both were run.
 
     `slowdown` is that cycle over the measured one, its value first, then its draws. `apart`: wire times
     were told from compute, else they are inside it. `notes` say what was assumed.
@@ -71,8 +73,8 @@ class Elsewhere:
     slowdown: Vector
     draft: DraftTime
     before: DraftTime
-    there: CalibratedDraft
-    here: CalibratedDraft
+    there: CalibratedDraft | None
+    here: CalibratedDraft | None
     apart: bool
     notes: tuple[str, ...]
 
@@ -161,6 +163,27 @@ def draft_elsewhere(
         here=here,
         apart=apart,
         notes=_notes(calibration, algorithms, sizes, apart=apart),
+    )
+
+
+def draft_as_run(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost], size: int) -> Elsewhere | None:
+    """Return the cycle with its draft at a size that some of the runs had; None where they do not tell."""
+    other = replace(at, draft_tp=size)
+    before, after = cycle_at(fitted, at, costs), cycle_at(fitted, other, costs)
+    here, there = draft_time(fitted, at, costs), draft_time(fitted, other, costs)
+    if before.expected is None or after.expected is None or here is None or there is None:
+        return None
+    assert before.value is not None and after.value is not None
+    return Elsewhere(
+        size=size,
+        cycle=after,
+        slowdown=np.concatenate([[after.value / before.value], after.expected / before.expected]),
+        draft=there,
+        before=here,
+        there=None,
+        here=None,
+        apart=parts_at(fitted, at, costs).draft_collectives > 0 or not float(np.max(here.wire)),
+        notes=(),
     )
 
 

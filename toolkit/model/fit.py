@@ -79,6 +79,8 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
     if not any(cell.graph or cell.stage or cell.steps for cell in cells):
         experts = experts_of(key[1])
         cells = [replace(cell, shape=replace(cell.shape, experts=experts)) for cell in cells]
+    draft_tp = _most(cell.draft_tp for cell in cells if cell.num_steps > 0) or key.tp_size
+    cells = [_apart(cell, draft_tp) for cell in cells]
     detail = fit_cells(cells, seed=seed, draws=draws)
     held_out, scales, misses = holdout(detail)
     noise = replace(detail.fitted.noise, plain_scale=scales["plain"], speculative_scale=scales["speculative"])
@@ -93,7 +95,7 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
         model=model,
         gpu=gpu,
         tp_size=tp_size,
-        draft_tp=_most(cell.draft_tp for cell in cells if cell.num_steps > 0) or tp_size,
+        draft_tp=draft_tp,
         overlap_schedule=_most(cell.overlap_schedule for cell in cells),
         columns=fitted.columns,
         norms=_rounded(fitted.norms),
@@ -117,6 +119,12 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
     )
 
 
+def _apart(cell: Cell, draft_tp: int | None) -> Cell:
+    """Return a cell that says where its draft TP is not that of most of its group."""
+    own = cell.draft_tp if cell.num_steps > 0 and cell.draft_tp != draft_tp else None
+    return cell if own is None else replace(cell, other_draft_tp=own)
+
+
 def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
     made = []
     for cell, floor in zip(detail.cells, detail.host_bound, strict=True):
@@ -137,6 +145,7 @@ def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
                 fitted_us=forecast.value if forecast.determined else None,
                 accept_length=cell.acceptance.accept_length if cell.acceptance else None,
                 overlap=cell.overlap,
+                other_draft_tp=cell.other_draft_tp,
                 experts=cell.shape.experts,
                 wave_requests=cell.shape.wave_requests,
                 wire_us=own_wire_us(cell, detail.fitted.costs),

@@ -91,7 +91,6 @@ def _pooled_settings(cells: Sequence[Cell]) -> list[str]:
     """Return a warning that names settings that differ and that no term of the model speaks of."""
     found = {
         "all-reduce kernels": _runs_by(cells, _allreduce_kernel),
-        "draft TP": _runs_by([cell for cell in cells if cell.num_steps > 0], lambda cell: cell.draft_tp),
         "engine versions": _runs_by(cells, lambda cell: cell.engine_version),
     }
     differing = [f"{what}: {_values(runs)}" for what, runs in found.items() if len(runs) > 1]

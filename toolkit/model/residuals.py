@@ -132,6 +132,7 @@ def _places(settings: Sequence[Setting], at_floor: Sequence[bool]) -> Matrix:
                     at.overlap,
                     at.topk,
                     floor,
+                    at.draft_tp or 0,
                 )
                 for at, floor in zip(settings, at_floor, strict=True)
             ],
@@ -143,11 +144,11 @@ def _places(settings: Sequence[Setting], at_floor: Sequence[bool]) -> Matrix:
 def _likeness(ones: Matrix, others: Matrix) -> Matrix:
     """Return how alike the fit's errors at two settings are, 0 to 1: a row for each of `ones`."""
     steps, width, batch, context = (np.abs(ones[i][:, None] - others[i]) for i in range(4))
-    overlap, topk = (ones[i][:, None] == others[i] for i in (4, 5))
+    overlap, topk, draft_tp = (ones[i][:, None] == others[i] for i in (4, 5, 7))
     distance = batch / _BATCH_DOUBLINGS + np.nan_to_num(context) / _CONTEXT_DOUBLINGS
     on_gpu = ~((ones[6][:, None] > 0) & (others[6] > 0))  # a floor is as wrong at any step count
     distance = distance + on_gpu * (steps / _STEPS + width * (ones[5][:, None] > 1))
-    return np.asarray(np.exp(-distance) * (overlap & topk))
+    return np.asarray(np.exp(-distance) * (overlap & topk & draft_tp))
 
 
 def _at_floor(fitted: Fitted, at: Setting, value_us: float) -> bool:

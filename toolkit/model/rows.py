@@ -12,7 +12,7 @@ import numpy as np
 from toolkit.model.cell import Cell, Timed, setting_of
 from toolkit.model.collective_costs import costs_of_cell, cycle_wire_us, phase_wire_us
 from toolkit.model.columns import both_measured, phase_kind
-from toolkit.model.terms import Setting, Vector, cycle_vector, phase_vector
+from toolkit.model.terms import Setting, Vector, cycle_vector, draft_column, phase_vector
 from toolkit.schema.cost import CollectiveCost
 
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
@@ -140,9 +140,11 @@ def _step_rows(cell: Cell, columns: Sequence[str], costs: Sequence[CollectiveCos
         topk=cell.topk,
         batch_size=cell.padded_batch_size,
         context_tokens=cell.context_tokens,
+        draft_tp=cell.other_draft_tp,
     )
     factors = phase_vector(columns, "draft", one).copy()
-    if cell.steps_exclude_selection and "draft_selection_us" in columns:
-        factors[list(columns).index("draft_selection_us")] = 0.0
-    wire = sum(cost.per_forward * cost.wire_us for cost in costs if cost.phase == "draft")
+    selection = draft_column("draft_selection_us", cell.other_draft_tp)
+    if cell.steps_exclude_selection and selection in columns:
+        factors[list(columns).index(selection)] = 0.0
+    wire = phase_wire_us(costs, "draft", one)
     return [_row("draft_step", Timed(us=fmean(cell.steps), se=0.0), wire, factors, cell.num_steps)]

@@ -9,7 +9,7 @@ import numpy as np
 from toolkit.model.collective_costs import is_allreduce
 from toolkit.model.fit_cells import FitDetail
 from toolkit.model.rows import Row
-from toolkit.model.terms import PER, PHASE_TERMS
+from toolkit.model.terms import PER, PHASE_TERMS, term_of
 from toolkit.schema.cost import CollectiveCost, Term
 
 _OPEN = 1e-4
@@ -43,7 +43,7 @@ def _term(detail: FitDetail, index: int, name: str) -> Term:
         unit=_UNIT,
         identified=identified,
         source=source,
-        per=PER[name],
+        per=PER[term_of(name)[0]],
         left_open=not seen,
     )
 

@@ -7,12 +7,14 @@
 `_context` terms grow with the context of one request, `_kv` terms with that of all; a group has
 those that fit better (`columns.py`). `host_serial` is added where host work is not overlapped.
 Both engines run K-1 draft forwards and one extend per cycle. Wire time of collectives is apart
-(`collective_costs.py`). A chain ties D = K + 1, so step counts at one batch size cannot tell
+(`collective_costs.py`). Runs with another draft TP than most have draft terms of their own, named
+`draft_forward_tp1_us` and so on. A chain ties D = K + 1, so step counts at one batch size cannot tell
 `draft_forward_us` from `verify_token_us`: see `identify.py`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +27,7 @@ from toolkit.model.model_shape import DENSE, ModelShape
 
 Vector = NDArray[np.float64]
 TOKENS_PER_CONTEXT_UNIT = 1000.0
+_OF_OTHER_TP = re.compile(r"(draft_\w+)_tp(\d+)_us")
 
 # name: what one unit of it is multiplied by
 PER = {
@@ -87,10 +90,26 @@ class Setting:
     context_tokens: int | None
     overlap: bool = True
     shape: ModelShape = DENSE
+    draft_tp: int | None = None  # None: that of most of the group's runs
 
 
-def factor(name: str, at: Setting) -> float:
-    """Return what the coefficient `name` is multiplied by in a cycle of `at`."""
+def draft_column(name: str, draft_tp: int | None) -> str:
+    """Return a draft term's name at a draft TP: its own where that is not the one of most runs."""
+    return name if draft_tp is None else f"{name.removesuffix('_us')}_tp{draft_tp}_us"
+
+
+@lru_cache(maxsize=1 << 10)
+def term_of(column: str) -> tuple[str, int | None]:
+    """Return the term of a column, and the draft TP that it is of, None for that of most runs."""
+    found = _OF_OTHER_TP.fullmatch(column)
+    return (f"{found[1]}_us", int(found[2])) if found else (column, None)
+
+
+def factor(column: str, at: Setting) -> float:
+    """Return what the coefficient `column` is multiplied by in a cycle of `at`."""
+    name, draft_tp = term_of(column)
+    if name in DRAFT_TERMS and draft_tp != at.draft_tp:
+        return 0.0
     forwards = _forwards(at)
     context = (at.context_tokens or 0) / TOKENS_PER_CONTEXT_UNIT
     if name in ("decode_sequence_us", "host_sequence_us"):
@@ -136,7 +155,7 @@ def vector(columns: Sequence[str], names: Sequence[str], at: Setting) -> Vector:
 
 @lru_cache(maxsize=1 << 14)  # leaving one configuration out repeats nearly all of them
 def _vector(columns: tuple[str, ...], names: tuple[str, ...], at: Setting) -> Vector:
-    found = np.array([factor(column, at) if column in names else 0.0 for column in columns])
+    found = np.array([factor(column, at) if term_of(column)[0] in names else 0.0 for column in columns])
     found.flags.writeable = False
     return found
 

@@ -170,4 +170,30 @@ def check_text(report: CheckReport) -> str:
         parts.append(
             Text(f"Mean error {share(report.mape)}; {share(report.covered90)} inside their 90 % interval.")
         )
-    return rendered(parts)
+    return rendered([*parts, *_checked_drafts(report)])
+
+
+def _checked_drafts(report: CheckReport) -> list[RenderableType]:
+    """Return predicted against measured draft phases, where they were timed."""
+    rows = [
+        [
+            cell.run,
+            str(cell.num_steps),
+            str(cell.batch_size),
+            str(cell.draft_tp or "-"),
+            number(cell.draft.measured_ms, 3),
+            number(cell.draft.predicted_ms, 3),
+            f"{number(cell.draft.lo_ms, 3)}-{number(cell.draft.hi_ms, 3)}",
+            signed_share(cell.draft.error),
+            "yes" if cell.draft.inside else "no",
+        ]
+        for cell in report.configurations
+        if cell.draft is not None
+    ]
+    if not rows:
+        return []
+    names = ["<run", "steps", "batch", "draft TP", "draft ms", "predicted", "<90 %", "off", "inside"]
+    return [
+        table(names, with_short_names(names, rows)),
+        Text(f"Draft and extend: mean error {share(report.draft_mape)}."),
+    ]

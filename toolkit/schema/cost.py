@@ -88,6 +88,7 @@ class FittedCell:
     overlap: bool = True  # host work hidden behind the GPU's
     wire_us: float | None = None  # collectives in its cycle, by its own trace or spans; None: as the group's
     experts: tuple[int, int] | None = None  # routed experts and those of one token, where they bend its cost
+    other_draft_tp: int | None = None  # where it is not the `draft_tp` of the group
     wave_requests: float | None = None  # requests whose attention runs side by side, where that is known
 
 
@@ -106,6 +107,7 @@ class CollectiveCost:
     measured: bool = True
     source: str = "trace"
     algorithm: str | None = None  # of most of them, where a trace names it
+    draft_tp: int | None = None  # of draft phases: where it is not the `draft_tp` of the group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +255,18 @@ class FitReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPhase:
+    """Predicted against measured time of draft and extend together, waits left out, in ms."""
+
+    measured_ms: float
+    predicted_ms: float
+    lo_ms: float
+    hi_ms: float
+    error: float
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCell:
     """Predicted against measured cycle of one configuration, in ms; `error` is predicted/measured - 1."""
 
@@ -269,6 +283,8 @@ class CheckedCell:
     error: float
     inside: bool
     extrapolated: tuple[str, ...] = ()
+    draft_tp: int | None = None
+    draft: CheckedPhase | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,4 +296,5 @@ class CheckReport:
     configurations: tuple[CheckedCell, ...] = ()
     mape: float | None = None
     covered90: float | None = None
+    draft_mape: float | None = None  # of draft and extend together
     warnings: tuple[str, ...] = ()
