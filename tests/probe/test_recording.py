@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -219,27 +220,36 @@ def test_events_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     rig.spans()
 
 
-def test_events_are_used_again_while_lines_wait_and_in_the_next_recording(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_are_used_again_in_the_next_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Gpu()
     install(monkeypatch, gpu)
     (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
     rig = Rig(tmp_path / "one")
     rig.writer.start()
-    for left in range(1, 21):
+    for _ in range(3):
         rig.cycle(lambda: gpu.kernel(10))
         gpu.run()
-        until(lambda: not rig.recording.stamped)
-        assert len(rig.recording.finished) == left, "lines wait for the end"
+    assert [cycle.stage_us for cycle in rig.spans().cycles] == [pytest.approx({"verify": 10})] * 3
     clock = rig.recording.clock
-    assert isinstance(clock, CudaStamps) and len(clock._pool) == 2
-    assert [cycle.stage_us for cycle in rig.spans().cycles] == [pytest.approx({"verify": 10})] * 20
-    (tmp_path / "two").mkdir()
+    assert isinstance(clock, CudaStamps) and len(clock._pool) == 6
     again = Rig(tmp_path / "two")
     again.cycle(lambda: gpu.kernel(10))
-    assert again.recording.clock is clock and not clock._pool
+    assert again.recording.clock is clock and len(clock._pool) == 4
     again.writer._close()
+
+
+def test_the_stream_is_asked_for_again_only_where_its_address_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = install(monkeypatch, Gpu())
+    asked: list[int] = []
+    torch._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7 + len(asked) // 2)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: asked.append(1) or f"stream {len(asked)}")
+    clock = CudaStamps(torch)
+    assert [clock.place(), clock.place()] == ["stream 1", "stream 1"]
+    asked.append(0)  # now another address
+    assert clock.place() == "stream 3"
 
 
 def test_ranks_that_begin_with_one_cycle_look_at_the_same_thing_in_the_same_cycle() -> None:

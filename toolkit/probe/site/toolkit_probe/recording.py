@@ -48,7 +48,6 @@ class Cycle:
         "refused",
         "sampled",
         "settled",
-        "stage_us",
         "stages",
         "steps",
         "t_ns",
@@ -68,7 +67,6 @@ class Cycle:
         self.num_draft_tokens: int | None = None
         self.graph: dict[str, bool | None] = {}
         self.stages: list[tuple[str, Any, Any]] = []
-        self.stage_us: dict[str, float | None] | None = None  # once the stamps are read and given back
         self.open_stage: str | None = None
         self.open_stamp: Any = None
         self.graphs: list[tuple[str, Any]] = []  # of a sampled cycle: (phase, events, or why none)
@@ -101,7 +99,6 @@ class Recording:
     ) -> None:
         self.clock: Clock | None = None
         self.finished: deque[Cycle] = deque()
-        self.stamped: deque[Cycle] = deque()  # finished cycles whose stamps are still to be given back
         self.sampling: deque[Cycle] = deque()  # sampled cycles whose graphs are still to be read
         self.wake = threading.Event()
         self.full = False  # the asked number of cycles, or the time, is reached
@@ -167,7 +164,6 @@ class Recording:
             self._owing -= 1
         cycle.finished_ns = time.monotonic_ns()
         self.finished.append(cycle)
-        self.stamped.append(cycle)
         if not self._cut and self.taken >= self._limit:
             self._end()
 

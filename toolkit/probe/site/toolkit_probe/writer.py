@@ -93,7 +93,6 @@ class Writer(threading.Thread):
         if self._adopted:
             self._in_graph.work()
         self._read_graphs()
-        self._give_back()
         while self._due() and self._resolve_slice():
             time.sleep(_PAUSE_S)
             self._read_graphs()
@@ -135,27 +134,13 @@ class Writer(threading.Thread):
                 return None
             if cycle.awaits and cycle.correct is None and not self._late(age_ns):
                 return None
-            return cycle_line(cycle, self._stage_us(cycle) if cycle.stage_us is None else cycle.stage_us)
+            return cycle_line(cycle, self._stage_us(cycle))
 
     def _passed(self, cycle: Cycle) -> bool:
         clock = self._recording.clock
         if clock is None:
             return False
-        if cycle.stage_us is not None or not cycle.stages:
-            return True
-        return clock.done(cycle.stages[-1][2])  # one stream: the last one is the latest
-
-    def _give_back(self) -> None:
-        """Read the stamps of cycles that are over, so that their events are used again."""
-        stamped = self._recording.stamped
-        while stamped:
-            with self._in_graph.lock:
-                cycle = stamped[0]
-                if self._in_graph.capturing or not self._passed(cycle):
-                    return
-                stamped.popleft()
-                if cycle.settled or not cycle.sampled:
-                    cycle.stage_us = self._stage_us(cycle)
+        return not cycle.stages or clock.done(cycle.stages[-1][2])  # one stream: the last one is the latest
 
     def _late(self, age_ns: int) -> bool:
         leaving = self._leave_ns is not None and time.monotonic_ns() > self._asked_ns + _COUNTS_AT_END_NS
@@ -261,7 +246,6 @@ class Writer(threading.Thread):
         self._recording.closed = True
         self._recording.dropped += len(self._recording.finished)
         self._recording.finished.clear()
-        self._recording.stamped.clear()
         for cycle in (*self._sampled, *self._recording.sampling):
             _give_up(cycle, {})
             self._settle(cycle)
