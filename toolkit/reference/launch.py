@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 _SERVER = "toolkit.reference"
+FOLDER_PREFIX = "toolkit-reference-"
+_LOCK = "lock"
 _POLL_S = 0.05
 _PATIENCE_S = 5.0  # between asking a rank to end and killing it
 
@@ -31,7 +36,8 @@ def launch(arguments: Sequence[str], ranks: int, module: str = _SERVER) -> int:
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
     started: list[subprocess.Popen[bytes]] = []
-    with tempfile.TemporaryDirectory(prefix="toolkit-reference-") as folder:
+    remove_left_folders()
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder, _held(Path(folder)):
         try:
             for rank in range(ranks):
                 started.append(_start(module, arguments, rank, Path(folder) / "rendezvous"))
@@ -40,6 +46,38 @@ def launch(arguments: Sequence[str], ranks: int, module: str = _SERVER) -> int:
             return 0
         finally:
             _end(started)
+
+
+def remove_left_folders() -> None:
+    """Remove the folders of servers that were killed: those whose lock nobody holds.
+
+    A process id would not tell: the server may run in a container that shares the temporary folder.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # another user's, or of a server that is just starting
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # its server runs
+        finally:
+            os.close(lock)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; the system lets go of it when this process ends, killed or not."""
+    begun = folder / f"{_LOCK}.new"
+    lock = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        begun.rename(folder / _LOCK)  # under its name it is never without its holder
+        yield
+    finally:
+        os.close(lock)
 
 
 def end_with_stdin(end: Callable[[], object]) -> None:

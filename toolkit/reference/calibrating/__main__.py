@@ -15,8 +15,14 @@ from toolkit.reference.launch import end_with_stdin, launch
 
 _REFUSED = 2
 _NO_DEVICE = 3
-# NVLink multicast left out unless the user's environment says otherwise: what it does depends on the host
-_WITHOUT_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
+_ENVIRONMENT = {  # unless the user's own says otherwise
+    # NVLink multicast is left out: what it does depends on the host
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    # the engines' check of peer access needs their own groups; the driver's word is taken instead
+    "SGLANG_SKIP_P2P_CHECK": "1",
+    "VLLM_SKIP_P2P_CHECK": "1",
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     ranks = _ranks(settings)
     if not ranks:
         return _NO_DEVICE
-    for name, value in _WITHOUT_MULTICAST.items():
+    for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     return launch([*arguments, "--gpus", str(ranks)], ranks, "toolkit.reference.calibrating")
 

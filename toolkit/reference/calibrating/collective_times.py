@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from toolkit.reference.calibrating.algorithms import Algorithm, plain_algorithms, symmetric_algorithms
@@ -14,6 +15,7 @@ from toolkit.reference.calibrating.timing import Work, captured, latency, timing
 from toolkit.reference.one_shot import why_not
 
 _LONG, _SHORT = 32, 8  # collectives of the two chains
+_CAPTURES = 4  # of each: NCCL takes 9 or 14 us for one size, and keeps to it within a capture
 
 
 def collective_times(host: Host, settings: Settings, skipped: list[str]) -> list[dict[str, Any]]:
@@ -84,9 +86,13 @@ def _row(lane: Lane, algorithm: Algorithm, settings: Settings) -> dict[str, Any]
 
 def _chain_us(lane: Lane, algorithm: Algorithm, size: int, repeats: int) -> dict[str, list[float]]:
     one = algorithm.prepared(size)
-    chains = [captured(_chained(one, count), lane.device, algorithm.capturing) for count in (_LONG, _SHORT)]
-    long, short = timings_us(chains, lane.device, repeats, lane.align)
-    return {"long": long, "short": short}
+    chains = [
+        captured(_chained(one, count), lane.device, algorithm.capturing)
+        for _ in range(_CAPTURES)
+        for count in (_LONG, _SHORT)
+    ]
+    times = timings_us(chains, lane.device, -(-repeats // _CAPTURES), lane.align)
+    return {"long": list(chain(*times[0::2])), "short": list(chain(*times[1::2]))}
 
 
 def _chained(one: Work, count: int) -> Work:
@@ -104,8 +110,8 @@ def _joined(ranks: list[list[dict[str, Any]]], size: int, in_graph: bool) -> lis
         for message in first["times"]:
             of_ranks = [rank[place]["times"][message] for rank in ranks]
             long, short = (
-                [max(times) for times in zip(*(one[chain] for one in of_ranks), strict=True)]
-                for chain in ("long", "short")
+                [max(times) for times in zip(*(one[which] for one in of_ranks), strict=True)]
+                for which in ("long", "short")
             )
             each = [(a - b) / (_LONG - _SHORT) for a, b in zip(long, short, strict=True)]
             if min(each) <= 0:  # a timing was disturbed by more than the longer chain adds
