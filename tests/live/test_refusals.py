@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from toolkit.live.plan import restart_line
+from toolkit.errors import CaptureError, UsageError
+from toolkit.live.capture import Captured
+from toolkit.live.driving import Driver
+from toolkit.live.http import HttpError
+from toolkit.live.loads import TextPrompts
+from toolkit.live.plan import restart_line, ways
+from toolkit.live.profiling import profiled_run, require_tokenizer
+from toolkit.live.recording import Recorded
 from toolkit.live.refusals import refusal, speculation_note
 from toolkit.live.server import Server
+from toolkit.schema.client import RequestCount
+from toolkit.schema.profile import Load
+from toolkit.schema.run import RunInfo
+from toolkit.schema.spans import RankSpans, SpanCycle
 
 
 def server(engine: Any = "sglang", **fields: Any) -> Server:
@@ -63,6 +76,55 @@ def test_what_can_be_profiled_is_not_refused(engine: str, flags: dict[str, Any],
     said = speculation_note(server(engine), flags)
     assert (note or "") in (said or "")
     assert bool(said) == bool(note)
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("off", "switched off at the start (TOOLKIT_PROBE=off)"),
+        (" OFF", "switched off at the start (TOOLKIT_PROBE=off)"),
+        ("fast", "TOOLKIT_PROBE=fast is none of off, stages and steps"),
+        ("steps", "started without it"),
+    ],
+)
+def test_a_probe_that_was_switched_off_is_said_to_be_so_also_off_the_path(mode: str, said: str) -> None:
+    started = server(environment={"PYTHONPATH": "/elsewhere", "TOOLKIT_PROBE": mode})
+    way = ways(started, None, {}, {}, [])[0]
+    assert (way.name, way.usable) == ("probe", False)
+    assert said in way.why
+    assert ("TOOLKIT_PROBE= " in (way.needs or "")) == (mode != "steps")
+
+
+def test_texts_for_a_server_of_token_ids_are_refused_in_one_sentence_before_any_is_sent() -> None:
+    texts, tokens = Load(), Load(prompt_tokens=8)
+    for target in (
+        SimpleNamespace(server=server("reference"), flags={}),
+        SimpleNamespace(server=server(), flags={"skip_tokenizer_init": True}),
+    ):
+        require_tokenizer(target, [tokens])  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="has no tokenizer and takes token ids alone"):
+            require_tokenizer(target, [texts])  # type: ignore[arg-type]
+    require_tokenizer(SimpleNamespace(server=server(), flags={}), [texts])  # type: ignore[arg-type]
+
+
+def test_a_server_that_refuses_texts_is_not_quoted_with_its_status() -> None:
+    class Refusing:
+        def generate(self, prompts: object, output_tokens: int, temperature: float) -> list[RequestCount]:
+            raise HttpError("/generate", 400, "skip_tokenizer_init=True cannot accept text prompts")
+
+    with pytest.raises(CaptureError) as caught:
+        Driver(Refusing(), TextPrompts(["a"]), Load()).once()
+    assert "takes token ids alone" in str(caught.value)
+    assert "400" not in str(caught.value)
+
+
+def test_ranks_without_a_cycle_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.live.profiling.run_info", lambda target, found, how: RunInfo())
+    some = RankSpans(source="s", tp_rank=0, clock="host", dropped=0, cycles=(SpanCycle(cycle=1, t_ns=1),))
+    empty = RankSpans(source="s", tp_rank=1, clock="host", dropped=0, cycles=())
+    found = Captured(None, recorded=Recorded((some, empty), ()))
+    target: Any = None
+    assert profiled_run(Path("run"), target, found).ranks == 1
 
 
 def test_rocm_is_refused() -> None:

@@ -30,6 +30,21 @@ from toolkit.schema.cost import CostModel
 from toolkit.schema.inspection import Inspection
 
 
+def test_log_lines_of_a_run_whose_server_ended_give_no_cycle() -> None:
+    why = "process 7 of the server ended while it was profiled"
+    log = configuration(5, 30_000.0, cycle_source="log", sources=("log",))
+    kept = sweep((0, 10_000.0), (3, 14_000.0))
+    ended = run("ended", log, ended_early=why)
+    model = fit(inspection(*kept.runs, ended, run("interrupted", log, ended_early="interrupted")))
+    assert {cell.run for cell in model.groups[0].cells} == {"k0b1", "k3b1", "interrupted"}
+    assert any(
+        f"ended: 5 steps at batch 1 left out of the fit: its run ended early ({why})" in text
+        for text in model.warnings
+    )
+    spans = run("ended", configuration(5, 16_000.0), ended_early=why)
+    assert len(fit(inspection(*kept.runs, spans)).groups[0].cells) == 3
+
+
 def test_coefficients_of_a_made_server_are_recovered() -> None:
     model = fit(together(traced(2), traced(5), traced(3, batch=4), traced(5, batch=4)))
     wanted = {

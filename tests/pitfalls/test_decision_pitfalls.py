@@ -33,6 +33,13 @@ def test_plain_decoding_without_graphs_is_no_baseline_of_a_server_with_them() ->
     assert taken.recommendation.action == "use" and (taken.recommendation.gain.value or 0.0) > 0.5
 
 
+def test_plain_decoding_that_is_open_is_said_in_the_singular() -> None:
+    spec = sweep((1, 21_000.0), (2, 23_000.0), (3, 25_000.0)).runs
+    eager = decoded("eager", 19_000.0, graph=False)
+    answer = near(fit(inspection(*spec, eager)), accept_by_position=(0.6, 0.35, 0.2), steps=(0, 1, 2, 3))
+    assert "plain decoding is not determined by the fitted runs" in answer.recommendation.why
+
+
 def test_what_pays_at_low_load_is_not_advised_at_high_load() -> None:
     """Pitfall 18: the same acceptance, and verified tokens that are free at batch 1 and not at batch 64."""
     low = sweep((0, 10_000.0), (1, 10_400.0), (3, 11_200.0), (5, 12_000.0))

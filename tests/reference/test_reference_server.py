@@ -154,6 +154,23 @@ def test_ranks_end_with_a_launcher_that_was_killed(serve: Serve) -> None:
             assert ended_within(handle, 10)
 
 
+def test_the_next_start_removes_what_killed_servers_left_and_nothing_of_running_ones(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    killed, running = serve("--plain"), serve("--plain")
+    assert len(list(tmp_path.glob("toolkit-reference-*"))) == 2
+    killed.process.kill()
+    killed.process.wait(20)
+    assert len(list(tmp_path.glob("toolkit-reference-*"))) == 2
+    other = serve("--plain")
+    assert len(list(tmp_path.glob("toolkit-reference-*"))) == 2
+    assert running.outputs([[20]], 2) == other.outputs([[20]], 2)
+    for server in (running, other):
+        server.end()
+    assert list(tmp_path.glob("toolkit-reference-*")) == []
+
+
 def ended_within(handle: int, seconds: float) -> bool:
     return bool(select.select([handle], [], [], seconds)[0])
 

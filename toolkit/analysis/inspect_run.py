@@ -30,14 +30,9 @@ def inspect_recording(recording: Recording) -> RunReport:
     usable = view if view and not view.irregular else None
     timed, left_out = span_cells(recording.spans, info)
     traced = trace_cells(usable, info) if usable else {}
-    cells = join_cells(
-        [
-            timed,
-            log_cells(recording.log, info) if recording.log else {},
-            traced,
-            client_cells(recording.client, info) if recording.client else {},
-        ]
-    )
+    logged = log_cells(recording.log, info) if recording.log else {}
+    counted = client_cells(recording.client, info) if recording.client else {}
+    cells = join_cells([timed, logged, traced, counted])
     rows, repeated = _rows(recording)
     cells += table_cells(rows)
     checked = (
@@ -46,7 +41,7 @@ def inspect_recording(recording: Recording) -> RunReport:
         graphs_replayed(info, cells),
     )
     health = (*health_checks(recording, view, cells), *(check for check in checked if check))
-    notes += [*repeated, *left_out]
+    said = (*notes, *repeated, *left_out)
     draft_tp, draft_tp_source = _draft_tp(cells, info)
     return RunReport(
         run=recording.name,
@@ -67,11 +62,12 @@ def inspect_recording(recording: Recording) -> RunReport:
         backend=info.backend,
         heads=_sizes(info).get("heads"),
         draft_model=info.draft_model,
+        ended_early=_ended_early(info),
         model_sizes=_sizes(info),
         calibration=recording.calibration,
         configurations=tuple(cells),
         health=health,
-        warnings=(*recording.warnings, *notes, *_warnings(recording, view, health, info, cells)),
+        warnings=(*recording.warnings, *said, *_warnings(recording, view, health, info, cells)),
     )
 
 
@@ -127,6 +123,11 @@ def _sizes(info: RunInfo) -> dict[str, int]:
     if not isinstance(shape, dict):
         return {}
     return {name: size for name, size in shape.items() if type(size) is int and size > 0}
+
+
+def _ended_early(info: RunInfo) -> str | None:
+    why = info.captured.get("ended_early")
+    return why if isinstance(why, str) and why else None
 
 
 def _draft_tp(cells: Sequence[Configuration], info: RunInfo) -> tuple[int | None, str | None]:

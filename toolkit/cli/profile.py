@@ -125,12 +125,13 @@ def _end_as_ctrl_c() -> None:
 
 def _planned(target: Target, loads: tuple[Load, ...]) -> ProfileReport:
     from toolkit.live.plan import best, why_not_better
-    from toolkit.live.profiling import notes, require_fitting
+    from toolkit.live.profiling import notes, require_fitting, require_tokenizer
     from toolkit.live.refusals import refusal
     from toolkit.schema.profile import ProfileReport
 
     refused = refusal(target.server, target.flags)
     require_fitting(target, loads)
+    require_tokenizer(target, loads)
     way = None if refused else best(target.ways)
     return ProfileReport(
         dry_run=True,

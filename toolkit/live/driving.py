@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from toolkit.units import US_PER_S
 
 _WARM_UP_TOKENS = 64
 _LOOK_S = 0.1
+_WANTS_TOKEN_IDS = re.compile("tokenizer|input_ids|token id", re.IGNORECASE)
 
 
 class Prompts(Protocol):
@@ -66,6 +68,11 @@ class Flight:
 def _refusal(error: Exception | None, load: Load) -> str:
     prompt = "prompts of texts" if load.prompt_tokens is None else f"{load.prompt_tokens} prompt tokens"
     asked = f"batch {load.batch_size}, {prompt}, {load.output_tokens} output tokens"
+    if isinstance(error, HttpError) and load.prompt_tokens is None and _WANTS_TOKEN_IDS.search(error.reason):
+        return (
+            "the server takes token ids alone, so no text of --prompts; leave --prompts out to drive it with "
+            "random tokens, or start it with a tokenizer"
+        )
     why = str(error) if isinstance(error, HttpError) else f"{type(error).__name__}: {error}"
     return f"the server did not serve the load ({asked}): {why}; drive a load that it can serve"
 

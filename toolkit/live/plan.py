@@ -80,11 +80,14 @@ def _lost(status: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _why_no_probe(server: Server, missing: Sequence[int]) -> str:
     if len(missing) < len(server.rank_pids):
         return f"ranks in processes {', '.join(map(str, missing))} have none, the others have"
+    mode = server.environment.get(MODE_VARIABLE, "").strip().lower()
+    if mode == "off":
+        return f"it was switched off at the start ({MODE_VARIABLE}=off)"
+    if mode not in ("", "stages", "steps"):
+        return f"{MODE_VARIABLE}={mode[:20]} is none of off, stages and steps, so it hooked nothing"
     on_path = any("toolkit_probe" in entry or entry.endswith("probe/site") for entry in _python_path(server))
     if not on_path:
         return f"{NAMES[server.engine]} process {server.pid} was started without it"
-    if server.environment.get(MODE_VARIABLE) == "off":
-        return f"it was switched off at the start ({MODE_VARIABLE}=off)"
     return "it is on the server's PYTHONPATH but no rank has opened its socket; see the server's log for why"
 
 
@@ -96,6 +99,8 @@ def restart_line(server: Server) -> str:
     """Return the command that starts the same server with the probe; secrets are masked."""
     folders = [str(site_folder()), *(entry for entry in _python_path(server) if entry)]
     variables = [f"PYTHONPATH={shlex.quote(':'.join(dict.fromkeys(folders)))}"]
+    if server.environment.get(MODE_VARIABLE, "").strip().lower() not in ("", "stages", "steps"):
+        variables.append(f"{MODE_VARIABLE}=")  # a shell that has it set would hand it on
     if server.engine == "sglang" and (server.version or "").startswith(_STARTUP_FILE_VERSIONS):
         variables.append(f"{STARTUP_VARIABLE}=1")
     return " ".join((*variables, masked_command(server.command)))

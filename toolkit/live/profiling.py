@@ -14,7 +14,7 @@ from toolkit.live.driving import Driver, Prompts
 from toolkit.live.facts import most_context, most_requests, random_weights, vocabulary_size
 from toolkit.live.loads import RandomPrompts, TextPrompts
 from toolkit.live.plan import ENGINE_PROFILER, ON_DEMAND, PROBE, best, why_not_better
-from toolkit.live.refusals import refusal, speculation_note
+from toolkit.live.refusals import refusal, speculation_note, takes_token_ids_alone
 from toolkit.live.run_folder import require_place, run_info, write_run
 from toolkit.live.server import NAMES
 from toolkit.live.target import Target
@@ -62,6 +62,7 @@ def profile_runs(target: Target, way: str, job: Job, say: Say) -> Iterator[Profi
     KeyboardInterrupt or CaptureError follows.
     """
     require_fitting(target, job.loads)
+    require_tokenizer(target, job.loads)
     require_place(job.out)
     wishes = job.wishes
     if way == ENGINE_PROFILER and not wishes.trace_cycles:
@@ -148,6 +149,17 @@ def require_fitting(target: Target, loads: Sequence[Load]) -> None:
             )
 
 
+def require_tokenizer(target: Target, loads: Sequence[Load]) -> None:
+    """Raise UsageError for texts that are meant for a server that takes token ids alone."""
+    if any(load.prompt_tokens is None for load in loads) and takes_token_ids_alone(
+        target.server, target.flags
+    ):
+        raise UsageError(
+            f"--prompts: {NAMES[target.server.engine]} process {target.server.pid} has no tokenizer and "
+            "takes token ids alone; leave --prompts out to drive it with random tokens, or start it with one"
+        )
+
+
 def _how(target: Target, way: str, job: Job, found: Captured) -> dict[str, Any]:
     """Return how the run was taken, for run.json."""
     facts: dict[str, Any] = {"how": way, "why_not_better": why_not_better(target.ways, way)}
@@ -183,7 +195,7 @@ def profiled_run(folder: Path, target: Target, found: Captured) -> ProfiledRun:
         folder=str(folder),
         complete=found.complete,
         load=found.load,
-        ranks=len(spans) or len(found.traces),
+        ranks=sum(1 for rank in spans if rank.cycles) or len(found.traces),
         cycles=found.recorded.cycles,
         dropped=sum(rank.dropped for rank in spans),
         traces=len(found.traces),

@@ -9,6 +9,7 @@ from toolkit.live.server import NAMES, Server
 
 _ALGORITHMS = {"EAGLE", "EAGLE3", "EAGLE2", "NEXTN", "STANDALONE"}
 _VLLM_METHODS = {"eagle", "eagle3", "mtp", "draft_model"}
+_NO_TOKENIZER = ("skip_tokenizer_init", "tokens_only")
 Flags = Mapping[str, Any]
 
 
@@ -36,6 +37,11 @@ def speculation_note(server: Server, flags: Flags) -> str | None:
     if server.engine == "vllm" and method_of(flags).endswith("mtp"):
         return "the target's own prediction layers draft (MTP): timed like a draft head"
     return None
+
+
+def takes_token_ids_alone(server: Server, flags: Flags) -> bool:
+    """Return whether a server was started without a tokenizer, so that it understands no text."""
+    return server.engine == "reference" or any(flags.get(name) for name in _NO_TOKENIZER)
 
 
 def method_of(flags: Flags) -> str:

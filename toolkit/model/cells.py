@@ -67,6 +67,8 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
     cycle = None if _inflated(run, found) else _mean(found.cycle_us)
     if found.cycle_us is not None and not _valid(found.cycle_us):
         return f"its cycle of {found.cycle_us.mean:g} us is not a time"
+    if found.cycle_source == "log" and run.ended_early not in (None, "interrupted"):
+        return f"its run ended early ({run.ended_early}), and only its last log lines tell of a cycle"
     graph, stage = _phases(found)
     steps = _steps(found)
     if cycle is None and not graph and not stage and not steps:

@@ -36,7 +36,7 @@ def recommend(
     open_steps = [one.candidate.num_steps for one in drawn if not one.candidate.determined]
     ending = ""
     if open_steps and not anyway:
-        verb = "is" if open_steps == [1] else "are"
+        verb = "is" if open_steps in ([0], [1]) else "are"
         ending = f"; {step_list_text(open_steps)} {verb} not determined by the fitted runs{_next_run(group)}"
     if not usable:
         return _cannot("no candidate's throughput is determined by the fitted runs", group)

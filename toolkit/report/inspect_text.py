@@ -124,8 +124,8 @@ def _title(cell: Configuration) -> str:
     )
     context = "" if cell.context_tokens is None else f", context {counted(cell.context_tokens, 'token')}"
     width = "" if cell.num_steps == 0 else f", {counted(cell.num_draft_tokens, 'draft token')}"
-    batch = f"batch {whole(cell.batch_size)}{padded}"
     graphs = ", no CUDA graphs" if cell.graph is False else ""
+    batch = f"batch {whole(cell.batch_size)}{padded}"
     return f"{steps}{width}, {batch}{context}{graphs}; from {', '.join(cell.sources)}"
 
 

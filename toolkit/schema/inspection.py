@@ -216,6 +216,7 @@ class RunReport:
     backend: str | None = None  # of attention
     heads: int | None = None  # of the target's attention, over all ranks
     draft_model: str | None = None
+    ended_early: str | None = None  # why its capture did, "interrupted" if somebody wished so
     model_sizes: dict[str, int] = field(default_factory=dict)  # of the target, as far as known
     calibration: Calibration | None = None  # of a host, where the folder holds one
     acceptance_audit: tuple[AcceptanceAudit, ...] = ()  # only where an offline accuracy was given
