@@ -8,7 +8,7 @@ from toolkit.errors import UndeterminedError
 from toolkit.forecast.acceptance import Acceptance, acceptance_of
 from toolkit.forecast.candidates import Drawn, Forecaster
 from toolkit.forecast.group_choice import chosen_group
-from toolkit.forecast.situation import Situation, draft_tokens, padded_batch, situation_of
+from toolkit.forecast.situation import Situation, draft_tokens, overlap_of, padded_batch, situation_of
 from toolkit.forecast.what_if import forecaster_for
 from toolkit.model.cell import group_shape
 from toolkit.model.terms import Setting
@@ -63,13 +63,15 @@ def _setting(group: GroupModel, situation: Situation, row: Scenario, batch: int)
         topk=topk,
         batch_size=padded_batch(group, batch),
         context_tokens=row.context_tokens or situation.context_tokens,
-        overlap=group.overlap_schedule is not False,
+        overlap=overlap_of(group, row.num_steps),
         shape=group_shape(group),
     )
 
 
 def _plain(forecaster: Forecaster, at: Setting, batch: int) -> Drawn:
-    return forecaster.drawn(replace(at, num_steps=0, num_draft_tokens=1, topk=1), batch)
+    overlap = overlap_of(forecaster.group, 0)
+    plain = replace(at, num_steps=0, num_draft_tokens=1, topk=1, overlap=overlap)
+    return forecaster.drawn(plain, batch)
 
 
 def _acceptance(

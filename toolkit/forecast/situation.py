@@ -90,6 +90,16 @@ def padded_batch(group: GroupModel, batch_size: int) -> int:
     return min(padded) if padded else batch_size
 
 
+def overlap_of(group: GroupModel, num_steps: int) -> bool:
+    """Return whether host work is hidden: as in the speculative runs, unless plain ones only had it so.
+
+    A plain step without the scheduler is none of a server with it, and `cycle_at` then gives no value.
+    """
+    wanted = group.overlap_schedule is not False
+    plain = {cell.overlap for cell in group.cells if cell.num_steps == 0}
+    return True if num_steps == 0 and plain == {True} else wanted
+
+
 def draft_tokens(group: GroupModel, num_steps: int, topk: int) -> int:
     """Return the verify width of a step count, root included: fixed for a chain, as run for a tree."""
     if num_steps == 0:
@@ -115,6 +125,6 @@ def setting_for(
         topk=width,
         batch_size=padded_batch(group, situation.batch_size),
         context_tokens=situation.context_tokens,
-        overlap=group.overlap_schedule is not False,
+        overlap=overlap_of(group, num_steps),
         shape=group_shape(group),
     )

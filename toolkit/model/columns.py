@@ -43,6 +43,8 @@ def _plain_columns(cells: Sequence[Cell], context: str) -> set[str]:
     wanted = {"decode_us"}
     if phase_kind(cells, "decode") is not None:
         wanted.add("host_plain_us")
+    if {cell.overlap for cell in cells} == {True, False}:
+        wanted.add("host_plain_serial_us")
     if _varies(cells):
         wanted.add("decode_sequence_us")
     if context_varies(cells):

@@ -118,6 +118,11 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
     if open_share(fitted, factors) > DETERMINED and not len(fitted.vertices):
         return _nothing(None, (*marks, _OPEN))
     ends = _ends(fitted, factors, wire, at)
+    if at.num_steps == 0 and at.overlap and fitted.support.plain_overlaps == (False,):
+        if "host_plain_us" not in fitted.columns:
+            return _nothing(None, marks)
+        host = fitted.solution[fitted.columns.index("host_plain_us")]  # hidden by the scheduler, or not
+        return _open(fitted, at, (ends[0] - host, ends[1]), factors, wire, marks, form)
     if one_batch:
         ratio = at.batch_size / batches[0]
         ends = (ends[0] * min(ratio, 1.0), ends[1] * max(ratio, 1.0))

@@ -175,7 +175,7 @@ def _situations(cells: Sequence[SeenCell]) -> list[tuple[int, int]]:
 def _facts(cells: Sequence[SeenCell], columns: Sequence[str]) -> list[Inequality]:
     facts = []
     if "decode_us" in columns and "verify_us" in columns:
-        plain = {at.batch_size for at, _ in cells if at.num_steps == 0}
+        plain = {at.batch_size for at, _ in cells if at.num_steps == 0 and (at.overlap or not _hidden(cells))}
         for batch in sorted(plain & {at.batch_size for at, _ in cells if at.num_steps > 0}):
             facts.append((_plain_less_verify(columns, batch), 0.0))
     if "draft_forward_us" in columns and "draft_extend_us" in columns:
@@ -189,6 +189,11 @@ def _facts(cells: Sequence[SeenCell], columns: Sequence[str]) -> list[Inequality
             )
         )
     return facts
+
+
+def _hidden(cells: Sequence[SeenCell]) -> bool:
+    """Say whether a speculative cycle hides host work, which a plain step without the scheduler does not."""
+    return any(at.overlap for at, _ in cells if at.num_steps > 0)
 
 
 def _plain_less_verify(columns: Sequence[str], batch: int) -> Vector:

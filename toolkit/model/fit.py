@@ -96,7 +96,7 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
         gpu=gpu,
         tp_size=tp_size,
         draft_tp=draft_tp,
-        overlap_schedule=_most(cell.overlap_schedule for cell in cells),
+        overlap_schedule=_overlap(cells),
         columns=fitted.columns,
         norms=_rounded(fitted.norms),
         solution=_rounded(fitted.solution),
@@ -123,6 +123,12 @@ def _apart(cell: Cell, draft_tp: int | None) -> Cell:
     """Return a cell that says where its draft TP is not that of most of its group."""
     own = cell.draft_tp if cell.num_steps > 0 and cell.draft_tp != draft_tp else None
     return cell if own is None else replace(cell, other_draft_tp=own)
+
+
+def _overlap(cells: Sequence[Cell]) -> bool | None:
+    """Return whether speculative runs had the overlap scheduler, or the plain ones where there are no other."""
+    speculative = [cell.overlap_schedule for cell in cells if cell.num_steps > 0]
+    return _most(speculative or [cell.overlap_schedule for cell in cells])
 
 
 def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:

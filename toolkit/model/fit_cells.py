@@ -64,16 +64,14 @@ def fit_cells(
     solution = solve(design_of(rows, between(runs)))
     errors = row_errors(rows, solution, runs)
     design = design_of(rows, errors.spreads)
-    highest = highest_floor_us(cells, flags)
+    highest, none = highest_floor_us(cells, flags), np.empty((0, len(columns)))
     fitted = Fitted(
         engine=cells[0].engine,
         columns=columns,
         norms=design.norms,
         solution=_below(solution, columns, highest),
         null=null_space(design),
-        vertices=(
-            vertices(design, rows, cells, columns, solution) if extremes else np.empty((0, len(columns)))
-        ),
+        vertices=vertices(design, rows, cells, columns, solution) if extremes else none,
         draws=_below(refits(design, rows, errors.widened, draws, seed), columns, highest),
         costs=tuple(costs),
         noise=_noise(rows, errors, runs),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolkit.analysis.acceptance_notes import dominance_text
+from toolkit.model.baseline_kind import baseline_warning
 from toolkit.model.cell import Cell
 from toolkit.model.columns import both_measured, phase_kind
 from toolkit.model.fit_cells import FitDetail
@@ -23,6 +24,7 @@ def fit_warnings(detail: FitDetail) -> list[str]:
         *_pooled_settings(detail.cells),
         *_unmarked_acceptance(detail.cells),
         *_eager(detail.cells),
+        *baseline_warning(detail),
         *_dominated(detail.cells),
     ]
     if detail.fitted.noise.replicate_dof == 0:

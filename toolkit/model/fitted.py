@@ -25,6 +25,7 @@ class Support:
     topks: tuple[int, ...]
     contexts: tuple[tuple[int, int], ...]  # (batch, context)
     overlaps: tuple[bool, ...] = ()  # of speculative cells: whether host work was hidden
+    plain_overlaps: tuple[bool, ...] = ()  # of plain ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,7 @@ def support_of(cells: Iterable[Cell] | Iterable[FittedCell]) -> Support:
         steps=_values(cell.num_steps for cell in speculative),
         topks=_values(cell.topk for cell in speculative),
         overlaps=tuple(sorted({cell.overlap for cell in speculative})),
+        plain_overlaps=tuple(sorted({cell.overlap for cell in seen if cell.num_steps == 0})),
         contexts=tuple(
             sorted({(cell.padded_batch_size, cell.context_tokens) for cell in seen if cell.context_tokens})
         ),

@@ -156,7 +156,10 @@ def _plain_step_us(cells: list[Cell], like: Cell) -> float | None:
     same = [
         cell
         for cell in cells
-        if cell.num_steps == 0 and cell.cycle and (cell.padded_batch_size, cell.design_key[4]) == place
+        if cell.num_steps == 0
+        and cell.cycle
+        and (cell.overlap or not like.overlap)  # without the scheduler a step is longer
+        and (cell.padded_batch_size, cell.design_key[4]) == place
     ]
     steps = [cell for cell in same if cell.run == like.run] or same
     return median(cell.cycle.us for cell in steps if cell.cycle) if steps else None

@@ -77,9 +77,11 @@ def tree_share(support: Support, at: Setting) -> float:
 
 
 def _overlap(support: Support, at: Setting) -> Reach:
-    if at.num_steps == 0 or not support.overlaps or at.overlap in support.overlaps:
+    seen = support.plain_overlaps if at.num_steps == 0 else support.overlaps
+    if not seen or at.overlap in seen:
         return "", FORM_INSIDE
-    return f"a cycle {'with' if at.overlap else 'without'} the overlap scheduler was not measured", FORM_FAR
+    what = "plain step" if at.num_steps == 0 else "cycle"
+    return f"a {what} {'with' if at.overlap else 'without'} the overlap scheduler was not measured", FORM_FAR
 
 
 def _topk(support: Support, at: Setting) -> Reach:

@@ -36,6 +36,7 @@ PER = {
     "decode_context_us": "1000 tokens of context",
     "decode_kv_us": "1000 tokens in the batch",
     "host_plain_us": "plain step",
+    "host_plain_serial_us": "plain step without overlap",
     "draft_forward_us": "draft forward",
     "draft_selection_us": "draft forward",
     "draft_sequence_us": "draft forward, sequence",
@@ -66,7 +67,7 @@ PHASE_TERMS = {
     "sample": ("sample_us",),
 }
 DRAFT_TERMS = (*PHASE_TERMS["draft"], *PHASE_TERMS["draft_extend"])
-PLAIN_TERMS = (*PHASE_TERMS["decode"], "host_plain_us")
+PLAIN_TERMS = (*PHASE_TERMS["decode"], "host_plain_us", "host_plain_serial_us")
 SPECULATIVE_TERMS = (
     *PHASE_TERMS["draft"],
     *PHASE_TERMS["draft_extend"],
@@ -120,7 +121,7 @@ def factor(column: str, at: Setting) -> float:
         return context * at.shape.waves(at.batch_size)
     if name in ("decode_kv_us", "verify_kv_us"):
         return context * at.batch_size
-    if name == "host_serial_us":
+    if name in ("host_serial_us", "host_plain_serial_us"):
         return float(not at.overlap)
     if name in ("draft_forward_us", "draft_selection_us", "host_step_us"):
         return float(forwards)

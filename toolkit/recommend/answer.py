@@ -13,7 +13,7 @@ from toolkit.forecast.draft_tp import draft_tp_candidates
 from toolkit.forecast.draft_tp_answer import draft_tp_answer
 from toolkit.forecast.group_choice import chosen_group, group_text
 from toolkit.forecast.scenarios import scenario_candidates
-from toolkit.forecast.situation import Situation, padded_batch, setting_for, situation_of
+from toolkit.forecast.situation import Situation, overlap_of, padded_batch, setting_for, situation_of
 from toolkit.forecast.what_if import forecaster_for
 from toolkit.forecast.wording import step_list_text, steps_text
 from toolkit.model.after_run import one_step, unseen
@@ -151,7 +151,7 @@ def _setting_of(group: GroupModel, candidate: Candidate) -> Setting:
         topk=candidate.topk,
         batch_size=padded_batch(group, candidate.batch_size),
         context_tokens=candidate.context_tokens,
-        overlap=group.overlap_schedule is not False,
+        overlap=overlap_of(group, candidate.num_steps),
         shape=group_shape(group),
     )
 
@@ -192,7 +192,7 @@ def _setting_of_run(group: GroupModel, run: NextRun) -> Setting:
         topk=1,
         batch_size=padded_batch(group, run.batch_size),
         context_tokens=run.context_tokens,
-        overlap=group.overlap_schedule is not False,
+        overlap=overlap_of(group, run.num_steps),
         shape=group_shape(group),
     )
 
