@@ -191,3 +191,29 @@ def test_a_model_file_keeps_its_calibration_and_an_older_one_has_none() -> None:
     older = cost_model_from_json(json.dumps(tree).encode(), "m.json")
     assert older.groups[0].calibration is None
     assert draft_at(asked(older, draft_tp=(1,), steps=(3,)), 1, 3).draft_ms is None
+
+
+def test_gaps_around_collectives_go_with_them() -> None:
+    """Kernels of a trace are shorter than what a collective adds to a graph: the rest is in compute."""
+    gap_us = 4.0
+    host = replace(SLOW, algorithms={"nccl": 12.0 + gap_us})
+    runs = served(host, 2)
+    shorter = tuple(
+        replace(
+            one,
+            configurations=tuple(
+                replace(
+                    cell,
+                    collectives=tuple(
+                        replace(report, wire_us=(report.wire_us or 0.0) - gap_us)
+                        for report in cell.collectives
+                    ),
+                )
+                for cell in one.configurations
+            ),
+        )
+        for one in runs.runs
+    )
+    made = with_calibration(replace(runs, runs=shorter), calibration(host))
+    found = draft_at(asked(fit_cost_model(made, draws=100), draft_tp=(1,), steps=(3,)), 1, 3).draft_ms
+    assert found and found.value == pytest.approx(host.draft_us(1, 3, 1) / 1000, rel=0.04)

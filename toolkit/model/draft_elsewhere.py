@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.model.calibrated_forwards import CalibratedDraft, draft_at
-from toolkit.model.cycle_time import CycleForecast, cycle_at, run_spread
+from toolkit.model.cycle_time import CycleForecast, cycle_at
 from toolkit.model.draft_wires import (
     NO_WHAT_IF,
     Algorithms,
@@ -108,7 +108,7 @@ def _timed(fitted: Fitted, at: Setting, compute: Vector, wire: Vector) -> DraftT
     compute = np.maximum(compute, _SOME_US)
     total = compute + wire
     rng = np.random.default_rng([fitted.seed, 7])
-    error = np.hypot(FORM_INSIDE, run_spread(fitted, at)) * rng.standard_normal(len(total) - 1)
+    error = np.hypot(FORM_INSIDE, fitted.noise.speculative_spread) * rng.standard_normal(len(total) - 1)
     lo, hi = (float(end) for end in np.quantile(total[1:] * np.exp(error), [0.05, 0.95]))
     value = float(total[0])
     return DraftTime(value=value, lo=min(lo, value), hi=max(hi, value), compute=compute, wire=wire)
@@ -136,21 +136,15 @@ def draft_elsewhere(
     apart = parts.draft_collectives > 0 or not here.collectives
     algorithms = draft_algorithms(fitted.costs, at, calibration, here, tp_size)
     now = _narrowed(fitted, at, now, here.compute_us if apart else _with_wires(here, algorithms)[1])
-    compute: Ends | None
-    if apart:
-        compute = _carried(now.compute, here.compute_us, there.compute_us)
-        wires = wire_ends(parts.draft_wire, algorithms, here, there)
-    else:
-        compute, wires = _together(now.compute, algorithms, here, there), (0.0, 0.0)
-    if compute is None or wires is None:
+    own_wire = parts.draft_wire
+    if apart and what_if == NO_WHAT_IF:
+        now, own_wire = _booked_alike(fitted, at, now, own_wire, here, algorithms)
+    ends = _ends(now.compute, own_wire, algorithms, here, there, apart=apart)
+    if ends is None:
         return None
-    low, high = (np.full(len(now.wire), what_if.wire_us(end, there)) for end in wires)
-    later = _timed(
-        fitted,
-        at,
-        _between(fitted, sizes, compute, _form(calibration, here, there)),
-        _between(fitted, sizes, (low, high), _FORM_WIRE),
-    )
+    low, high = (np.full(len(now.wire), what_if.wire_us(end, there)) for end in ends[1])
+    compute = _between(fitted, sizes, ends[0], _form(calibration, here, there))
+    later = _timed(fitted, at, compute, _between(fitted, sizes, (low, high), _FORM_WIRE))
     slowdown = _slowdown(fitted, at, parts_at(fitted, at, costs), later.total - now.total)
     marks = (*before.extrapolated, f"draft TP {sizes[1]} by the calibration {calibration.run}")
     return Elsewhere(
@@ -199,6 +193,23 @@ def _notes(
     return tuple(notes)
 
 
+def _booked_alike(
+    fitted: Fitted, at: Setting, now: DraftTime, wire_us: float, here: CalibratedDraft, algorithms: Algorithms
+) -> tuple[DraftTime, float]:
+    """Return the draft's time and its wire with what only the calibration books as wire moved over to it.
+
+    A calibrated collective includes the gap that it makes between its neighbours, the shortest kernel of a
+    trace does not: there the gap is in compute. So what compute has more than calibrated and wire less (or
+    the other way round) is one time in two places; the smaller of the two is moved.
+    """
+    calibrated = here.wires_us.get(algorithms.names[0]) if algorithms.names else None
+    if not wire_us or calibrated is None:
+        return now, wire_us
+    more, less = now.compute - here.compute_us, calibrated - wire_us
+    moved = np.where(more * less > 0, np.sign(less) * np.minimum(np.abs(more), abs(less)), 0.0)
+    return _timed(fitted, at, now.compute - moved, now.wire + moved), wire_us + float(moved[0])
+
+
 def _form(calibration: HostCalibration, here: CalibratedDraft, there: CalibratedDraft) -> float:
     """Return the relative error of compute that is carried over."""
     form = _OTHER_MODEL if calibration.differences else _FORM
@@ -213,6 +224,23 @@ def _narrowed(fitted: Fitted, at: Setting, now: DraftTime, calibrated_us: float)
     low, high = float(np.min(now.compute)), float(np.max(now.compute))
     low, high = max(low, calibrated_us / _OPEN_FACTOR), min(high, calibrated_us * _OPEN_FACTOR)
     return now if low >= high else _timed(fitted, at, _placed(fitted, low, high), now.wire)
+
+
+def _ends(
+    compute: Vector,
+    wire_us: float,
+    algorithms: Algorithms,
+    here: CalibratedDraft,
+    there: CalibratedDraft,
+    *,
+    apart: bool,
+) -> tuple[Ends, tuple[float, float]] | None:
+    """Return the ends of compute and of wire times elsewhere; None where no latency of them is known."""
+    if apart:
+        wires = wire_ends(wire_us, algorithms, here, there)
+        return None if wires is None else (_carried(compute, here.compute_us, there.compute_us), wires)
+    both = _together(compute, algorithms, here, there)
+    return None if both is None else (both, (0.0, 0.0))
 
 
 def _carried(compute: Vector, here_us: float, there_us: float) -> Ends:

@@ -96,6 +96,8 @@ def _nearest(measured: float, calibrated: Mapping[str, float], named: str | None
     best = min(among, key=lambda name: abs(log(measured / max(calibrated[name], 1e-3))))
     factor = measured / max(calibrated[best], 1e-3)
     note = None
+    if 1 / _UNLIKE < factor < 1:
+        factor = 1.0  # a kernel is shorter than the time it adds to a graph
     if not 1 / _UNLIKE < factor < _UNLIKE:
         note = f"the runs' collectives take {factor:.1f} times what {best} took in the calibration"
     return Algorithms(names=(best,), factor=factor, note=note)
