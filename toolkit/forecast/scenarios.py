@@ -7,6 +7,7 @@ from dataclasses import replace
 from toolkit.errors import UndeterminedError
 from toolkit.forecast.acceptance import Acceptance, acceptance_of
 from toolkit.forecast.candidates import Drawn, Forecaster
+from toolkit.forecast.draft_tp import draft_tp_candidates
 from toolkit.forecast.group_choice import chosen_group
 from toolkit.forecast.situation import Situation, draft_tokens, overlap_of, padded_batch, situation_of
 from toolkit.forecast.what_if import forecaster_for
@@ -31,7 +32,7 @@ def scenario_candidates(
         forecaster, more = forecaster_for(group, question, acceptance, model.seed)
         batch = row.batch_size or situation.batch_size
         at = _setting(group, situation, row, batch)
-        drawn.append(forecaster.drawn(at, batch))
+        drawn.append(_drawn(forecaster, at, batch, row.draft_tp))
         notes |= dict.fromkeys((*said, *more))
         if first is None:
             first = (acceptance, _plain(forecaster, at, batch), group)
@@ -52,6 +53,13 @@ def _group_of(model: CostModel, question: Question, row: Scenario) -> GroupModel
         draft_model=question.draft_model or (row.draft_model if drafts else None),
         plain=row.num_steps == 0,
     )
+
+
+def _drawn(forecaster: Forecaster, at: Setting, batch: int, draft_tp: int | None) -> Drawn:
+    """Return a row's forecast, with its draft at the TP it names where that is another than was run."""
+    sizes = () if draft_tp is None else (draft_tp,)
+    elsewhere = draft_tp_candidates(forecaster, [at], sizes, batch)
+    return elsewhere[0] if elsewhere else forecaster.drawn(at, batch)
 
 
 def _setting(group: GroupModel, situation: Situation, row: Scenario, batch: int) -> Setting:

@@ -21,6 +21,8 @@ def fit_report(model: CostModel, path: str) -> FitReport:
             run_spread=group.noise.run_spread,
             cells=group.cells,
             warnings=group.warnings,
+            calibration=group.calibration.run if group.calibration else None,
+            calibrated_draft_tps=group.calibration.sizes if group.calibration else (),
             draft_model=group.draft_model,
             other_drafts=group.other_drafts,
         )

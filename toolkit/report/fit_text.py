@@ -61,6 +61,9 @@ def _group_parts(group: GroupReport) -> list[RenderableType]:
         *_legend(group.terms),
         Text(_quality(group)),
     ]
+    if group.calibration is not None:
+        sizes = ", ".join(f"TP{size}" for size in group.calibrated_draft_tps)
+        parts.append(Text(f"Draft at {sizes} by the calibration {group.calibration}."))
     pairs = group.identifiability.confounded
     if pairs:
         told = "; ".join(f"{first} and {second}" for first, second in pairs)

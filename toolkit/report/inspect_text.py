@@ -72,7 +72,7 @@ def _calibration(made: Calibration) -> str:
     algorithms = dict.fromkeys(one.algorithm for one in made.collectives)
     kinds = dict.fromkeys(one.kind.replace("_", " ") for one in made.forwards)
     model = f" of {made.target.name}" if made.target else ""
-    host = f"{made.gpu_count} x {made.gpu}" if made.gpu else made.device
+    host = f"{made.gpu_count} x {made.gpu}" if made.gpu_count else made.gpu or made.device
     forwards = f"{counted(len(made.forwards), 'forward')}{model}"
     collectives = counted(len(made.collectives), "time") + " of collectives"
     return (

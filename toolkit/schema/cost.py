@@ -241,6 +241,8 @@ class GroupReport:
     warnings: tuple[str, ...] = ()
     draft_model: str | None = None
     other_drafts: tuple[str, ...] = ()
+    calibration: str | None = None  # the run folder of the one that its forecasts of a draft TP use
+    calibrated_draft_tps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
