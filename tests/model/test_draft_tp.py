@@ -217,3 +217,8 @@ def test_gaps_around_collectives_go_with_them() -> None:
     made = with_calibration(replace(runs, runs=shorter), calibration(host))
     found = draft_at(asked(fit_cost_model(made, draws=100), draft_tp=(1,), steps=(3,)), 1, 3).draft_ms
     assert found and found.value == pytest.approx(host.draft_us(1, 3, 1) / 1000, rel=0.04)
+
+
+def test_the_only_run_of_a_draft_tp_is_not_predicted_without_it() -> None:
+    model = fit_cost_model(together(served(FAST, 4), served(FAST, 1, steps=(1,), batches=(1,))), draws=50)
+    assert model.groups[0].holdout.mape is not None and model.groups[0].holdout.mape < 0.02

@@ -111,6 +111,8 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
     if not batches or (at.num_steps > 0 and "verify_us" not in fitted.columns):
         kind = "plain decoding" if at.num_steps == 0 else "speculation"
         return _nothing(None, (*marks, f"{kind} was not measured"))
+    if at.draft_tp is not None and draft_column("draft_extend_us", at.draft_tp) not in fitted.columns:
+        return _nothing(None, (*marks, f"draft TP {at.draft_tp} was not measured"))
     factors = cycle_vector(fitted.columns, at)
     wire = cycle_wire_us(fitted.costs if costs is None else costs, at)
     one_batch = len(batches) == 1 and at.batch_size != batches[0]
