@@ -8,6 +8,8 @@ import warnings
 from collections import defaultdict
 from pathlib import Path
 
+from tests.benchmarks.defective_tables import verdict_lines, verdicts
+from tests.benchmarks.founding_case import statement_lines, statements
 from tests.benchmarks.points import Point, coverage_text, errors_text, null_text
 from tests.benchmarks.public_sweeps import PROTOCOLS, forecasts, read_sweeps, regrets
 from tests.benchmarks.recorded_folds import KINDS, left_out, recorded_groups, restart_spread
@@ -20,7 +22,10 @@ def main() -> None:
     """Print every table."""
     warnings.simplefilter("ignore")
     pooled = [*_recorded(), *_public()]
-    _say("## All left-out configurations, recorded and public\n", coverage_text(pooled))
+    _say("## All left-out configurations, recorded and public\n", coverage_text(pooled), "")
+    _defective()
+    _say("## The founding case, statement by statement\n")
+    _say(*statement_lines(statements(ROOT / "tests/data/kimi-k2.5-tp8")))
 
 
 def _recorded() -> list[Point]:
@@ -64,6 +69,15 @@ def _public() -> list[Point]:
         _say(coverage_text(points) + ".\n")
         pooled += points
     return pooled
+
+
+def _defective() -> None:
+    _say("## Defective public tables: what is said of each\n")
+    with tempfile.TemporaryDirectory() as folder:
+        found = list(verdicts(ROOT / "tests/data/public", Path(folder)))
+    _say(*verdict_lines(found))
+    silent = sum(one.answer == "silent" for one in found)
+    _say(f"\n{len(found) - silent} of {len(found)} tables are refused or warned about.\n")
 
 
 def _say(*lines: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from toolkit.analysis.acceptance_notes import dominance_text
 from toolkit.analysis.length_health import accept_lengths
+from toolkit.analysis.row_contradictions import contradiction_checks
 from toolkit.analysis.table_health import table_checks
 from toolkit.analysis.trace.launches import graph_launches_without_kernels
 from toolkit.analysis.trace.trace_view import TraceView
@@ -40,6 +41,7 @@ def health_checks(
         _no_request_dominates(cells),
         _throughput(cells),
         *table_checks(recording.measurements),
+        *contradiction_checks(recording.measurements),
         _spans_dropped(recording),
         _undamaged(recording),
     ]

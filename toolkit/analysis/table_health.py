@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolkit.analysis.cells.table_cells import row_cycle_us
+from toolkit.analysis.row_contradictions import rows_text
 from toolkit.schema.inspection import HealthCheck
 from toolkit.schema.measurement import Measurement
 from toolkit.units import tokens_per_second, us_from_ms
 
 _ROUNDING = 0.02  # share by which published times may contradict each other
 _CLOSE = 0.10  # as in the check of throughput over sources
-_MOST_NAMED = 8
 
 
 def table_checks(rows: Sequence[Measurement]) -> list[HealthCheck]:
@@ -38,7 +38,7 @@ def _above_plain_step(rows: Sequence[Measurement]) -> HealthCheck | None:
     detail = f"{len(compared)} cycles, none shorter than the plain step of its sweep and batch"
     if bad:
         detail = (
-            f"{_rows(bad)} of the table: the cycle is shorter than the plain step of the same sweep and "
+            f"{rows_text(bad)} of the table: the cycle is shorter than the plain step of the same sweep and "
             "batch, which cannot be; check accept length, throughput and batch there"
         )
     return HealthCheck(check="cycles above the plain step", ok=not bad, detail=detail)
@@ -62,7 +62,7 @@ def _phases_within_cycle(rows: Sequence[Measurement]) -> HealthCheck | None:
     detail = f"draft and verify of {len(compared)} rows fit into their cycles"
     if bad:
         detail = (
-            f"{_rows(bad)} of the table: draft and verify together take longer than the cycle that holds "
+            f"{rows_text(bad)} of the table: draft and verify together take longer than the cycle that holds "
             "them; check the units and that the times are of one cycle"
         )
     return HealthCheck(check="draft and verify within the cycle", ok=not bad, detail=detail)
@@ -82,14 +82,7 @@ def _throughput(rows: Sequence[Measurement]) -> HealthCheck | None:
     detail = f"{len(compared)} rows agree with batch x accept length / cycle"
     if bad:
         detail = (
-            f"{_rows(bad)} of the table: tok/s is more than {_CLOSE:.0%} off batch x accept length / cycle; "
-            "it holds prefill or waiting, or one of the four is of another load"
+            f"{rows_text(bad)} of the table: tok/s is more than {_CLOSE:.0%} off batch x accept length / "
+            "cycle; it holds prefill or waiting, or one of the four is of another load"
         )
     return HealthCheck(check="table agrees with itself", ok=not bad, detail=detail)
-
-
-def _rows(numbers: Sequence[int]) -> str:
-    """Return the rows by their lines in the file."""
-    shown = ", ".join(map(str, numbers[:_MOST_NAMED]))
-    more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
-    return f"{'row' if len(numbers) == 1 else 'rows'} {shown}{more}"

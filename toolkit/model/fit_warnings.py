@@ -8,6 +8,7 @@ from toolkit.analysis.acceptance_notes import dominance_text
 from toolkit.model.baseline_kind import baseline_warning
 from toolkit.model.cell import Cell
 from toolkit.model.columns import both_measured, phase_kind
+from toolkit.model.far_apart import far_apart
 from toolkit.model.fit_cells import FitDetail
 from toolkit.model.pooled_acceptance import curve_cells
 
@@ -26,6 +27,7 @@ def fit_warnings(detail: FitDetail) -> list[str]:
         *_eager(detail.cells),
         *baseline_warning(detail),
         *_dominated(detail.cells),
+        *far_apart(detail.cells),
     ]
     if detail.fitted.noise.replicate_dof == 0:
         sentences.append(
