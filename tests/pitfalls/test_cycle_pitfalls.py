@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.model.made_answers import at, near
@@ -9,8 +11,10 @@ from tests.model.made_fits import cycle, fit, together, traced
 from tests.model.made_runs import configuration, inspection, ranks, run
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import UndeterminedError
+from toolkit.ingest.logs.server_args import read_server_args
 from toolkit.ingest.logs.server_log import read_log_line
 from toolkit.model.experts import Experts, touched
+from toolkit.model.graph_sizes import padded_to, sglang_sizes
 from toolkit.schema.inspection import Inspection, PhaseTime, RankReport, RunReport
 from toolkit.schema.log import ServerLog
 from toolkit.schema.recording import Recording
@@ -124,6 +128,37 @@ def test_a_batch_costs_what_the_graph_costs_that_it_is_padded_to() -> None:
         plain_ms = [at(near(model, **asked, batch_size=batch), 0).cycle_ms.value for batch, _ in graphs]
         true = [9.0 + graph for _, graph in graphs]
         assert (plain_ms == pytest.approx(true, rel=2e-3)) is told
+
+
+def test_a_batch_that_no_run_had_is_padded_as_its_server_pads() -> None:
+    """Pitfall 9: plain decoding of 3 requests replays the graph of 4, of 20 that of 24; verify its own."""
+    asked = {"accept_by_position": (0.7, 0.5, 0.3)}
+    true = {3: (4, 3), 5: (8, 5), 13: (16, 14), 20: (24, 20), 31: (32, 32)}
+    runs = [padded(batch, batch, steps) for batch in (1, 2, 4, 8, 16, 32) for steps in (0, 1, 3)]
+    model = fit(inspection(*(replace(one, largest_graph=32) for one in runs)))
+    for batch, (plain_graph, graph) in true.items():
+        answer = near(model, **asked, batch_size=batch)
+        assert at(answer, 0).cycle_ms.value == pytest.approx(9.0 + plain_graph, rel=2e-3)
+        assert at(answer, 3).cycle_ms.value == pytest.approx(10.5 + graph, rel=2e-3)
+        assert not any("largest CUDA graph" in text for text in answer.warnings)
+    beyond = near(model, **asked, batch_size=40)
+    assert any("above the largest CUDA graph captured (32 for" in text for text in beyond.warnings)
+
+
+def test_captured_sizes_come_from_the_server_s_arguments() -> None:
+    """Pitfall 9: SGLang's largest batch or list, and vLLM's list, which counts tokens."""
+    log = read_server_args(
+        "server_args=ServerArgs(model_path='m', speculative_num_steps=3, cuda_graph_max_bs=12)"
+    )
+    assert log is not None and log.largest_graph == 12 and log.graph_sizes is None
+    assert sglang_sizes(12, speculative=True) == (*range(1, 9), 10, 12)
+    assert sglang_sizes(10, speculative=False) == (1, 2, 4, 8, 10)
+    told = read_server_args("server_args=ServerArgs(model_path='m', cuda_graph_bs=[1, 4, 16])")
+    assert told is not None and told.graph_sizes == (1, 4, 16)
+    engine = "V1 LLM engine (v0.22.0) with config: model='m', compilation_config={'cudagraph_capture_sizes': "
+    tokens = read_server_args(f"{engine}[1, 2, 4, 8, 16, 24, 32], 'mode': <Mode.A: 3>}}, seed=0")
+    assert tokens is not None and tokens.graph_sizes == (1, 2, 4, 8, 16, 24, 32)
+    assert [padded_to(tokens.graph_sizes, batch, tokens=4) for batch in (1, 3, 5, 8, 9)] == [1, 4, 6, 8, None]
 
 
 def test_batches_above_the_largest_graph_do_not_tilt_the_line_below_it() -> None:

@@ -65,10 +65,22 @@ def inspect_recording(recording: Recording) -> RunReport:
         ended_early=_ended_early(info),
         model_sizes=_sizes(info),
         calibration=recording.calibration,
+        graph_sizes=info.graph_sizes or _graph_sizes(info),
+        largest_graph=info.largest_graph,
         configurations=tuple(cells),
         health=health,
         warnings=(*recording.warnings, *said, *_warnings(recording, view, health, info, cells)),
     )
+
+
+def _graph_sizes(info: RunInfo) -> tuple[int, ...]:
+    """Return the captured sizes that whoever took the run noted beside it."""
+    noted = info.captured.get(
+        "cuda_graph_sizes_tokens" if info.engine == "vllm" else "cuda_graph_batch_sizes"
+    )
+    sizes = noted if isinstance(noted, list) else []
+    whole = [size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and size > 0]
+    return tuple(sorted(set(whole)))
 
 
 def _rows(recording: Recording) -> tuple[list[Measurement], list[str]]:

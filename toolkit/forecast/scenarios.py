@@ -69,7 +69,7 @@ def _setting(group: GroupModel, situation: Situation, row: Scenario, batch: int)
         num_steps=row.num_steps,
         num_draft_tokens=1 if row.num_steps == 0 else width,
         topk=topk,
-        batch_size=padded_batch(group, batch),
+        batch_size=padded_batch(group, batch, row.num_steps),
         context_tokens=row.context_tokens or situation.context_tokens,
         overlap=overlap_of(group, row.num_steps),
         shape=group_shape(group),
@@ -78,7 +78,8 @@ def _setting(group: GroupModel, situation: Situation, row: Scenario, batch: int)
 
 def _plain(forecaster: Forecaster, at: Setting, batch: int) -> Drawn:
     overlap = overlap_of(forecaster.group, 0)
-    plain = replace(at, num_steps=0, num_draft_tokens=1, topk=1, overlap=overlap)
+    size = padded_batch(forecaster.group, batch, 0)
+    plain = replace(at, num_steps=0, num_draft_tokens=1, topk=1, batch_size=size, overlap=overlap)
     return forecaster.drawn(plain, batch)
 
 

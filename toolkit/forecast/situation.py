@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from toolkit.model.cell import group_shape
+from toolkit.model.graph_sizes import padded_to
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Question
@@ -49,6 +50,7 @@ def situation_of(group: GroupModel, question: Question) -> Situation:
             notes.append(f"topk {topk} taken, that of most fitted cycles; --topk changes it")
     if topk > 1 and group.engine == "vllm":
         notes.append(f"vLLM drafts chains only, so no flag sets it to topk {topk}")
+    notes += graph_note(group, batch)
     return Situation(
         batch_size=batch,
         context_tokens=context,
@@ -84,10 +86,42 @@ def too_far(group: GroupModel, batch_size: int, context_tokens: int | None) -> s
     return None
 
 
-def padded_batch(group: GroupModel, batch_size: int) -> int:
-    """Return the graph size a batch was seen to be padded to; itself where it was not seen."""
-    padded = {cell.padded_batch_size for cell in group.cells if cell.batch_size == batch_size}
-    return min(padded) if padded else batch_size
+def padded_batch(group: GroupModel, batch_size: int, num_steps: int) -> int:
+    """Return the graph size that a batch is padded to: as it was seen, else by the captured sizes.
+
+    Itself where these are not known, and above the largest of them, where no graph is replayed.
+    """
+    cells = [cell for cell in group.cells if cell.batch_size == batch_size]
+    padded = {cell.padded_batch_size for cell in cells if (cell.num_steps > 0) == (num_steps > 0)}
+    if padded:
+        return min(padded)
+    return _in_graph(group, batch_size, num_steps) or batch_size
+
+
+def _in_graph(group: GroupModel, batch_size: int, num_steps: int) -> int | None:
+    """Return the batch size of the graph for a batch; None where there is none, or none is known."""
+    sizes = group.graph_sizes if num_steps > 0 else group.plain_graph_sizes
+    return padded_to(sizes, batch_size, tokens=num_steps + 1 if group.engine == "vllm" else 1)
+
+
+def graph_note(group: GroupModel, batch_size: int) -> list[str]:
+    """Return a sentence where a batch is above the largest captured graph: forecasts know nothing of that."""
+    if any(cell.batch_size >= batch_size for cell in group.cells):
+        return []
+    kinds = {"speculation": group.graph_sizes, "plain decoding": group.plain_graph_sizes}
+    tokens = max((setting.num_draft_tokens for setting in group.settings), default=1)
+    beyond = {}
+    for kind, sizes in kinds.items():
+        each = tokens if group.engine == "vllm" and kind == "speculation" else 1
+        if sizes and padded_to(sizes, batch_size, tokens=each) is None:
+            beyond[kind] = -(-sizes[-1] // each)
+    if not beyond:
+        return []
+    named = " and ".join(f"{largest} for {kind}" for kind, largest in beyond.items())
+    return [
+        f"batch {batch_size} is above the largest CUDA graph captured ({named}): its kernels are launched "
+        "one by one, which no run has timed"
+    ]
 
 
 def overlap_of(group: GroupModel, num_steps: int) -> bool:
@@ -123,7 +157,7 @@ def setting_for(
         num_steps=num_steps,
         num_draft_tokens=draft_tokens(group, num_steps, width),
         topk=width,
-        batch_size=padded_batch(group, situation.batch_size),
+        batch_size=padded_batch(group, situation.batch_size, num_steps),
         context_tokens=situation.context_tokens,
         overlap=overlap_of(group, num_steps),
         shape=group_shape(group),

@@ -80,6 +80,8 @@ class Cell:
     draft_eager: bool = False
     acceptance: AcceptanceReport | None = None
     shape: ModelShape = DENSE
+    graph_sizes: tuple[int, ...] = ()
+    largest_graph: int | None = None
     other_draft_tp: int | None = None  # where it is not that of most of the group
 
     @property

@@ -61,12 +61,9 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
     topk, width = _tree(run, found)
     if width < 1:
         return "a draft tree needs its number of draft tokens"
-    length = found.acceptance.accept_length if found.acceptance else None
-    if length is not None and not 1 <= length <= width + 1e-6:
-        return f"accept length {length:g} is outside 1 to {width}, the tokens verified per request"
+    if wrong := _impossible(found, width):
+        return wrong
     cycle = None if _inflated(run, found) else _mean(found.cycle_us)
-    if found.cycle_us is not None and not _valid(found.cycle_us):
-        return f"its cycle of {found.cycle_us.mean:g} us is not a time"
     if found.cycle_source == "log" and run.ended_early not in (None, "interrupted"):
         return f"its run ended early ({run.ended_early}), and only its last log lines tell of a cycle"
     graph, stage = _phases(found)
@@ -81,6 +78,8 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
         draft_tp=run.draft_tp,
         overlap_schedule=run.overlap_schedule,
         shape=_shape(run),
+        graph_sizes=run.graph_sizes,
+        largest_graph=run.largest_graph,
         acceptance_kind=run.acceptance_kind,
         num_steps=found.num_steps,
         num_draft_tokens=width,
@@ -101,6 +100,16 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
         draft_eager=_draft_eager(found),
         acceptance=found.acceptance,
     )
+
+
+def _impossible(found: Configuration, width: int) -> str | None:
+    """Return which of a configuration's numbers cannot be; None where all can."""
+    length = found.acceptance.accept_length if found.acceptance else None
+    if length is not None and not 1 <= length <= width + 1e-6:
+        return f"accept length {length:g} is outside 1 to {width}, the tokens verified per request"
+    if found.cycle_us is not None and not _valid(found.cycle_us):
+        return f"its cycle of {found.cycle_us.mean:g} us is not a time"
+    return None
 
 
 def _inflated(run: RunReport, found: Configuration) -> bool:

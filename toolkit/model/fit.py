@@ -17,6 +17,7 @@ from toolkit.model.design import next_runs, run_where_missed
 from toolkit.model.experts import experts_of
 from toolkit.model.fit_cells import FitDetail, fit_cells, own_wire_us
 from toolkit.model.fit_warnings import fit_warnings
+from toolkit.model.graph_sizes import captured_sizes
 from toolkit.model.grouping import (
     apart_warning,
     group_text,
@@ -116,6 +117,8 @@ def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> Group
         curve=pooled_curve(cells),
         warnings=tuple(fit_warnings(detail)),
         draft_model=draft_model,
+        graph_sizes=captured_sizes(cell for cell in cells if cell.num_steps > 0),
+        plain_graph_sizes=captured_sizes(cell for cell in cells if cell.num_steps == 0),
     )
 
 
@@ -126,7 +129,7 @@ def _apart(cell: Cell, draft_tp: int | None) -> Cell:
 
 
 def _overlap(cells: Sequence[Cell]) -> bool | None:
-    """Return whether speculative runs had the overlap scheduler, or the plain ones where there are no other."""
+    """Return whether speculative runs had the overlap scheduler; of plain ones where there are no others."""
     speculative = [cell.overlap_schedule for cell in cells if cell.num_steps > 0]
     return _most(speculative or [cell.overlap_schedule for cell in cells])
 

@@ -208,6 +208,10 @@ class GroupModel:
     calibration: HostCalibration | None = None
     warnings: tuple[str, ...] = ()
     draft_model: str | None = None
+    graph_sizes: tuple[
+        int, ...
+    ] = ()  # captured for speculation: batch sizes, of vLLM tokens; () is not known
+    plain_graph_sizes: tuple[int, ...] = ()
     other_drafts: tuple[str, ...] = ()  # of the groups that differ from this one in their draft model alone
 
 

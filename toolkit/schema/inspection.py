@@ -219,6 +219,8 @@ class RunReport:
     ended_early: str | None = None  # why its capture did, "interrupted" if somebody wished so
     model_sizes: dict[str, int] = field(default_factory=dict)  # of the target, as far as known
     calibration: Calibration | None = None  # of a host, where the folder holds one
+    graph_sizes: tuple[int, ...] = ()  # that CUDA graphs were captured for: batch sizes, of vLLM tokens
+    largest_graph: int | None = None  # where only that is known
     acceptance_audit: tuple[AcceptanceAudit, ...] = ()  # only where an offline accuracy was given
 
 

@@ -34,6 +34,10 @@ class RunInfo:
     acceptance: AcceptanceKind | None = None
     overlap_schedule: bool | None = None  # host work of a cycle hidden behind the GPU's
     backend: str | None = None
+    graph_sizes: tuple[int, ...] | None = (
+        None  # that CUDA graphs were captured for: batch sizes, of vLLM tokens
+    )
+    largest_graph: int | None = None  # where only that is said
     flags: str | None = None
     with_stack: bool | None = None  # Python stacks on: times between graphs are inflated
     captured: dict[str, Any] = field(default_factory=dict)

@@ -92,6 +92,8 @@ def _sglang_info(arguments: dict[str, Any]) -> RunInfo:
         num_draft_tokens=width,
         overlap_schedule=None if not isinstance(disabled, bool) else not disabled,
         backend=_text(arguments, "decode_attention_backend") or _text(arguments, "attention_backend"),
+        graph_sizes=_sizes(arguments.get("cuda_graph_bs_decode") or arguments.get("cuda_graph_bs")),
+        largest_graph=_int(arguments, "cuda_graph_max_bs_decode") or _int(arguments, "cuda_graph_max_bs"),
         flags=flag_summary(arguments, all_of_them=False) or None,
     )
 
@@ -110,6 +112,7 @@ def _vllm_info(arguments: dict[str, Any]) -> RunInfo:
         num_draft_tokens=width,
         overlap_schedule=scheduling if isinstance(scheduling, bool) else None,
         backend=_text(arguments, "attention_backend"),
+        graph_sizes=_sizes(_dict(arguments, "compilation_config").get("cudagraph_capture_sizes")),
         flags=flag_summary(arguments, all_of_them=only_what_was_set) or None,
     )
 
@@ -140,6 +143,18 @@ def _vllm_speculation(arguments: dict[str, Any]) -> tuple[int | None, int | None
 def _int(arguments: dict[str, Any], name: str) -> int | None:
     value = arguments.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _sizes(value: Any) -> tuple[int, ...] | None:
+    """Return sizes of graphs; None where the list holds anything else."""
+    sizes = value if isinstance(value, list) else []
+    whole = bool(sizes) and all(type(size) is int and size > 0 for size in sizes)
+    return tuple(sorted(set(sizes))) if whole else None
+
+
+def _dict(arguments: dict[str, Any], name: str) -> dict[str, Any]:
+    value = arguments.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _text(arguments: dict[str, Any], name: str) -> str | None:
