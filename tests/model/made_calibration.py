@@ -85,6 +85,21 @@ def calibration(
     )
 
 
+def with_totals(host: Host, made: Calibration) -> Calibration:
+    """Return a calibration whose forwards were timed with their collectives too, by each algorithm."""
+    forwards: list[ForwardTime] = []
+    for one in made.forwards:
+        if one.tp_size == 1:
+            forwards.append(replace(one, total_us=one.compute_us))
+            continue
+        for algorithm in host.algorithms:
+            tokens = one.batch_size * one.num_tokens
+            wire = host.wire_us(algorithm, one.tp_size, tokens, count=one.all_reduces)
+            total = latency(one.compute_us.median + wire)
+            forwards.append(replace(one, total_us=total, algorithm=algorithm))
+    return replace(made, forwards=tuple(forwards))
+
+
 def latency(us: float) -> Latency:
     return Latency(median=us, p10=us * 0.99, p90=us * 1.01)
 

@@ -8,7 +8,7 @@ from math import log
 
 import pytest
 
-from tests.model.made_calibration import Host, calibration, served, with_calibration
+from tests.model.made_calibration import Host, calibration, served, with_calibration, with_totals
 from tests.model.made_fits import together
 from toolkit.model.check import check_model
 from toolkit.model.fit import fit_cost_model
@@ -222,3 +222,11 @@ def test_gaps_around_collectives_go_with_them() -> None:
 def test_the_only_run_of_a_draft_tp_is_not_predicted_without_it() -> None:
     model = fit_cost_model(together(served(FAST, 4), served(FAST, 1, steps=(1,), batches=(1,))), draws=50)
     assert model.groups[0].holdout.mape is not None and model.groups[0].holdout.mape < 0.02
+
+
+@pytest.mark.parametrize(("measured", "size"), [(4, 1), (1, 4)])
+def test_forwards_timed_with_their_collectives_need_no_latencies(measured: int, size: int) -> None:
+    made = replace(with_totals(SLOW, calibration(SLOW)), collectives=())
+    model = fit_cost_model(with_calibration(served(SLOW, measured), made), draws=100)
+    found = draft_at(asked(model, draft_tp=(size,), steps=(3,)), size, 3).draft_ms
+    assert found and found.value == pytest.approx(SLOW.draft_us(size, 3, 1) / 1000, rel=0.05)
