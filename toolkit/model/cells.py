@@ -65,7 +65,8 @@ def _cell(run: RunReport, found: Configuration) -> Cell | str:
         return wrong
     cycle = None if _inflated(run, found) else _mean(found.cycle_us)
     if found.cycle_source == "log" and run.ended_early not in (None, "interrupted"):
-        return f"its run ended early ({run.ended_early}), and only its last log lines tell of a cycle"
+        why = (run.ended_early or "").partition(";")[0]
+        return f"its run ended early ({why}), and only its last log lines tell of a cycle"
     graph, stage = _phases(found)
     steps = _steps(found)
     if cycle is None and not graph and not stage and not steps:

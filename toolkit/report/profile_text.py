@@ -85,7 +85,8 @@ def _asked(load: Load | None) -> tuple[str, str, str]:
 
 def _folder(run: ProfiledRun) -> str:
     traces = f", {run.traces} traces" if run.traces else ""
-    notes = [f"{run.ranks} ranks{traces}"] + ([] if run.complete else ["incomplete"])
+    ranks = f"{run.ranks} rank{'' if run.ranks == 1 else 's'}" if run.ranks else "no spans of any rank"
+    notes = [f"{ranks}{traces}"] + ([] if run.complete else ["incomplete"])
     fraction = run.overhead.get("fraction")
     if fraction is not None:
         notes.append(
