@@ -95,7 +95,7 @@ def test_sampled_cycles_have_the_graph_the_forwards_and_the_collectives(folder: 
         lists = [cycle.collectives_us for cycle in rank.cycles if cycle.collectives_us]
         counts = {(phase, len(one or ())) for found in lists for phase, one in found.items()}
         # two all-reduces a layer, one of the embedding, the logits' all-gather
-        assert ((main, 2 * LAYERS + 2) in counts) == (info.tp_size == 2)
+        assert ((main, 2 * LAYERS + 2) in counts) == ((info.tp_size or 1) > 1)
         assert len(counts) == len({phase for phase, _ in counts}), "a phase always has as many"
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from toolkit.analysis.acceptance import from_spans
 from toolkit.analysis.cells.cell_key import TARGET, CellKey
 from toolkit.analysis.cells.context import context_bin, mean_context
+from toolkit.analysis.cells.sampled_together import sampled_together
 from toolkit.analysis.cells.span_collectives import (
     PhaseTimes,
     collective_report,
@@ -36,7 +37,7 @@ _PAUSE = 3.0  # a gap this many usual cycles long held a prefill or an idle serv
 def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> tuple[dict[CellKey, Configuration], list[str]]:
     """Return one configuration per (batch, padded batch, steps, context bin, graph), and warnings."""
     by_key: dict[CellKey, dict[int, list[SpanCycle]]] = defaultdict(dict)
-    spans = [_without_marked(rank, info) for rank in spans]
+    spans, apart = sampled_together([_without_marked(rank, info) for rank in spans])
     for rank in spans:
         for cycle in rank.cycles:
             by_key[_key(cycle, info)].setdefault(rank.tp_rank, []).append(cycle)
@@ -45,7 +46,8 @@ def span_cells(spans: Sequence[RankSpans], info: RunInfo) -> tuple[dict[CellKey,
     timed = {key: phase_times(ranks, pair_us) for key, ranks in by_key.items()}
     steps = {key: _draft_steps(ranks, pair_us) for key, ranks in by_key.items()}
     cells = {key: _cell(key, ranks, periods, timed[key], steps[key], info) for key, ranks in by_key.items()}
-    return cells, [*unlike_lists(list(timed.values())), *unknown_pairs(list(timed.values()), pair_us)]
+    notes = [*unlike_lists(list(timed.values())), *unknown_pairs(list(timed.values()), pair_us)]
+    return cells, [apart, *notes] if apart else notes
 
 
 def _pair_us(rank: RankSpans) -> float | None:
