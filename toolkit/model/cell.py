@@ -123,4 +123,4 @@ def group_shape(group: GroupModel) -> ModelShape:
 
 def _shape(cell: FittedCell) -> ModelShape:
     experts = Experts(*cell.experts) if cell.experts else None
-    return ModelShape(experts=experts, wave_requests=cell.wave_requests)
+    return ModelShape(experts=experts, experts_apart=cell.experts_apart, wave_requests=cell.wave_requests)

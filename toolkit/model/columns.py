@@ -12,6 +12,7 @@ ContextForms = Mapping[str, str]
 PER_REQUEST: ContextForms = {"decode": "context", "verify": "context"}
 # contexts closer than this tell nothing about a context term
 _CONTEXT_RATIO = 2.0
+_LEAST_BATCHES = 3  # that tell a bend from a straight line where all else is fixed
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
 
 
@@ -46,14 +47,14 @@ def _plain_columns(cells: Sequence[Cell], context: str) -> set[str]:
     if {cell.overlap for cell in cells} == {True, False}:
         wanted.add("host_plain_serial_us")
     if _varies(cells):
-        wanted.add("decode_sequence_us")
+        wanted |= {"decode_sequence_us", *(("decode_experts_us",) if _apart(cells, _LEAST_BATCHES) else ())}
     if context_varies(cells):
         wanted.add(f"decode_{context}_us")
     return wanted
 
 
 def _speculative_columns(cells: Sequence[Cell], context: str) -> set[str]:
-    wanted = {"verify_us", "verify_token_us"}
+    wanted = {"verify_us", "verify_token_us", *(("verify_experts_us",) if _apart(cells, 2) else ())}
     if phase_kind(cells, "sample") is not None:
         wanted.add("sample_us")
     if context_varies(cells):
@@ -62,6 +63,12 @@ def _speculative_columns(cells: Sequence[Cell], context: str) -> set[str]:
         own = [cell for cell in cells if cell.other_draft_tp == draft_tp]
         wanted |= {draft_column(name, draft_tp) for name in _draft_terms(own)}
     return wanted
+
+
+def _apart(cells: Sequence[Cell], least_batches: int) -> bool:
+    """Return whether experts have a term of their own, beside that of tokens or sequences."""
+    batches = {cell.padded_batch_size for cell in cells}
+    return len(batches) >= least_batches and any(cell.shape.experts_apart for cell in cells)
 
 
 def _draft_terms(cells: Sequence[Cell]) -> set[str]:

@@ -14,7 +14,7 @@ from toolkit.model.cell import Cell, GroupKey, setting_of
 from toolkit.model.cells import cells_of
 from toolkit.model.cycle_time import cycle_at
 from toolkit.model.design import next_runs, run_where_missed
-from toolkit.model.experts import experts_of
+from toolkit.model.experts_apart import with_experts
 from toolkit.model.fit_cells import FitDetail, fit_cells, own_wire_us
 from toolkit.model.fit_warnings import fit_warnings
 from toolkit.model.graph_sizes import captured_sizes
@@ -77,9 +77,7 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
 
 
 def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> GroupModel:
-    if not any(cell.graph or cell.stage or cell.steps for cell in cells):
-        experts = experts_of(key[1])
-        cells = [replace(cell, shape=replace(cell.shape, experts=experts)) for cell in cells]
+    cells = with_experts(cells, key)
     draft_tp = _most(cell.draft_tp for cell in cells if cell.num_steps > 0) or key.tp_size
     cells = [_apart(cell, draft_tp) for cell in cells]
     detail = fit_cells(cells, seed=seed, draws=draws)
@@ -156,6 +154,7 @@ def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
                 overlap=cell.overlap,
                 other_draft_tp=cell.other_draft_tp,
                 experts=cell.shape.experts,
+                experts_apart=cell.shape.experts_apart,
                 wave_requests=cell.shape.wave_requests,
                 wire_us=own_wire_us(cell, detail.fitted.costs),
             )

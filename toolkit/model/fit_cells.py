@@ -157,6 +157,13 @@ def _misfit(rows: list[Row], family: Family, runs: RunSpreads) -> float:
     return float(sum(error**2 for row, error in zip(rows, residual, strict=True) if row.family == family))
 
 
+def misfit_of(cells: Sequence[Cell]) -> float:
+    """Return the squared residuals of a fit of the cells, in the errors that their runs have."""
+    costs, flags, runs, book = collective_costs(cells), host_bound_flags(cells), run_spreads(cells), RowBook()
+    rows = rows_of(cells, _best_columns(cells, flags, costs, runs, book), flags, costs, book)
+    return sum(_misfit(rows, family, runs) for family in runs) if rows else 0.0
+
+
 def _without_empty(columns: tuple[str, ...], rows: list[Row]) -> tuple[tuple[str, ...], list[Row]]:
     """Drop columns that no row touches: a term nobody measured is absent, not zero."""
     touched = np.any(np.array([row.factors for row in rows]) != 0, axis=0)

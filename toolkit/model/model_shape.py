@@ -20,6 +20,7 @@ class ModelShape:
     """
 
     experts: Experts | None = None
+    experts_apart: bool = False  # then experts have terms of their own, and nothing else bends
     wave_requests: float | None = None
 
     def waves(self, batch_size: int) -> int:

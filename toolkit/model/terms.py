@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.model.experts import bent
+from toolkit.model.experts import bent, touched
 from toolkit.model.model_shape import DENSE, ModelShape
 
 Vector = NDArray[np.float64]
@@ -33,6 +33,7 @@ _OF_OTHER_TP = re.compile(r"(draft_\w+)_tp(\d+)_us")
 PER = {
     "decode_us": "plain step",
     "decode_sequence_us": "sequence",
+    "decode_experts_us": "plain step that reads all experts",
     "decode_context_us": "1000 tokens of context",
     "decode_kv_us": "1000 tokens in the batch",
     "host_plain_us": "plain step",
@@ -44,6 +45,7 @@ PER = {
     "draft_extend_us": "cycle",
     "verify_us": "cycle",
     "verify_token_us": "verified token",
+    "verify_experts_us": "cycle that reads all experts",
     "verify_context_us": "1000 tokens of context",
     "verify_kv_us": "1000 tokens in the batch",
     "verify_waves_us": "1000 tokens of context and wave",
@@ -60,10 +62,17 @@ PER = {
     "stage_overhead_decode_us": "plain step",
 }
 PHASE_TERMS = {
-    "decode": ("decode_us", "decode_sequence_us", "decode_context_us", "decode_kv_us"),
+    "decode": ("decode_us", "decode_sequence_us", "decode_experts_us", "decode_context_us", "decode_kv_us"),
     "draft": ("draft_forward_us", "draft_selection_us", "draft_sequence_us", "draft_branch_us"),
     "draft_extend": ("draft_extend_us",),
-    "verify": ("verify_us", "verify_token_us", "verify_context_us", "verify_kv_us", "verify_waves_us"),
+    "verify": (
+        "verify_us",
+        "verify_token_us",
+        "verify_experts_us",
+        "verify_context_us",
+        "verify_kv_us",
+        "verify_waves_us",
+    ),
     "sample": ("sample_us",),
 }
 DRAFT_TERMS = (*PHASE_TERMS["draft"], *PHASE_TERMS["draft_extend"])
@@ -131,7 +140,15 @@ def factor(column: str, at: Setting) -> float:
         return float(forwards if at.topk > 1 else 0)
     if name == "verify_token_us":
         return float(at.batch_size * _width(at, at.num_draft_tokens))
+    if name in ("decode_experts_us", "verify_experts_us"):
+        return _experts_read(at)
     return 1.0
+
+
+def _experts_read(at: Setting) -> float:
+    """Return the share of its experts that a forward of the target reads."""
+    experts = at.shape.experts
+    return 0.0 if experts is None else touched(experts, at.batch_size * at.num_draft_tokens) / experts.total
 
 
 def _forwards(at: Setting) -> float:
@@ -146,7 +163,8 @@ def _forwards(at: Setting) -> float:
 
 def _width(at: Setting, width: int) -> float:
     experts = at.shape.experts
-    return float(width) if experts is None or width < 2 else bent(experts, width, at.batch_size)
+    straight = experts is None or at.shape.experts_apart or width < 2
+    return float(width) if experts is None or straight else bent(experts, width, at.batch_size)
 
 
 def vector(columns: Sequence[str], names: Sequence[str], at: Setting) -> Vector:

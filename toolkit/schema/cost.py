@@ -89,6 +89,7 @@ class FittedCell:
     wire_us: float | None = None  # collectives in its cycle, by its own trace or spans; None: as the group's
     experts: tuple[int, int] | None = None  # routed experts and those of one token, where they bend its cost
     other_draft_tp: int | None = None  # where it is not the `draft_tp` of the group
+    experts_apart: bool = False  # they have terms of their own
     wave_requests: float | None = None  # requests whose attention runs side by side, where that is known
 
 
