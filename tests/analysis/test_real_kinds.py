@@ -110,7 +110,7 @@ def setting(path: Path) -> tuple[str, int, int, int]:
 def expected_kernels(engine: str, tp_size: int, steps: int) -> dict[str, int]:
     """Return the kernels of each phase of a recorded run: 32 layers in the target, one in the draft.
 
-    An SGLang draft graph holds 33 kernels a forward (40 at TP 2) and 4 around them.
+    An SGLang draft graph holds 33 kernels a forward (40 at TP 2, 41 at TP 4) and 4 around them.
     """
     if not steps:
         return {"decode": {("sglang", 1): 420, ("sglang", 2): 489, ("vllm", 1): 417}[engine, tp_size]}
@@ -118,8 +118,10 @@ def expected_kernels(engine: str, tp_size: int, steps: int) -> dict[str, int]:
         phases = {"verify": 385, "draft_extend": 22 if steps == 1 else 26, "draft": 16 * (steps - 1)}
     elif tp_size == 1:
         phases = {"verify": 456, "draft_extend": 25, "draft": 33 * (steps - 1) + 4}
-    else:
+    elif tp_size == 2:
         phases = {"verify": 525, "draft_extend": 32, "draft": 40 * (steps - 1) + 4}
+    else:
+        phases = {"verify": 557, "draft_extend": 33, "draft": 41 * (steps - 1) + 4}
     return {name: count for name, count in phases.items() if name != "draft" or steps > 1}
 
 
