@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.benchmarks.defective_tables import verdict_lines, verdicts
+from tests.benchmarks.draft_tp import outcome_lines, outcomes
 from tests.benchmarks.founding_case import statement_lines, statements
 from tests.benchmarks.points import Point, coverage_text, errors_text, null_text
 from tests.benchmarks.public_sweeps import PROTOCOLS, forecasts, read_sweeps, regrets
@@ -23,6 +24,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     pooled = [*_recorded(), *_public()]
     _say("## All left-out configurations, recorded and public\n", coverage_text(pooled), "")
+    _say("## The draft at another TP, fitted without it\n")
+    _say(*outcome_lines(list(outcomes(ROOT / "tests/data/draft-tp"))))
     _defective()
     _say("## The founding case, statement by statement\n")
     _say(*statement_lines(statements(ROOT / "tests/data/kimi-k2.5-tp8")))
