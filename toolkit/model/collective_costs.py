@@ -8,9 +8,10 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import NamedTuple
 
-from toolkit.model.cell import Cell
+from toolkit.model.cell import Cell, setting_of
+from toolkit.model.message_size import doubt_us, message_tokens, wire_at
 from toolkit.model.terms import Setting
-from toolkit.schema.cost import CollectiveCost
+from toolkit.schema.cost import CollectiveCost, SizedWire
 from toolkit.schema.inspection import CollectiveReport
 
 _PLAIN_PHASE = "decode"
@@ -39,6 +40,7 @@ def collective_costs(cells: Iterable[Cell]) -> tuple[CollectiveCost, ...]:
             source=kind.source,
             algorithm=_algorithm(cells, kind),
             draft_tp=kind.draft_tp or None,
+            by_tokens=_by_tokens(cells, kind) if kind.source == "trace" else (),
         )
         for kind, pairs in sorted(found.items())
         if kind.source == "trace" or (kind.phase, kind.draft_tp) not in traced
@@ -88,6 +90,22 @@ def _algorithm(cells: Iterable[Cell], kind: _Kind) -> str | None:
     return counts.most_common(1)[0][0] if counts else None
 
 
+def _by_tokens(cells: Iterable[Cell], kind: _Kind) -> tuple[SizedWire, ...]:
+    """Return wire times by size of message, empty for a single size; of the algorithm used most at each."""
+    wires: dict[int, dict[str | None, list[float]]] = {}
+    for cell in cells:
+        for report in cell.collectives:
+            if report.wire_us and report.per_cycle > 0 and _kind(cell, report) == kind:
+                tokens = message_tokens(kind.phase, setting_of(cell))
+                wires.setdefault(tokens, {}).setdefault(report.algorithm, []).append(report.wire_us)
+    counts = Counter(name for named in wires.values() for name, times in named.items() for _ in times)
+    made = []
+    for tokens, named in sorted(wires.items()):
+        most = max(named, key=lambda name: counts[name])
+        made.append(SizedWire(tokens, median(named[most]), most))
+    return tuple(made) if len(made) > 1 else ()
+
+
 def _forwards_of(phase: str, num_steps: int) -> int:
     return num_steps - 1 if phase == "draft" else 1
 
@@ -116,7 +134,7 @@ def phase_wire_us(costs: Sequence[CollectiveCost], phase: str, at: Setting) -> f
     forwards = _forwards_of(phase, at.num_steps)
     draft_tp = at.draft_tp if phase in DRAFT_PHASES else None
     return sum(
-        cost.per_forward * cost.wire_us * forwards
+        cost.per_forward * wire_at(cost, message_tokens(phase, at)) * forwards
         for cost in costs
         if cost.phase == phase and cost.draft_tp == draft_tp
     )
@@ -128,19 +146,37 @@ def cycle_wire_us(costs: Sequence[CollectiveCost], at: Setting) -> float:
     return sum(phase_wire_us(costs, phase, at) for phase in phases)
 
 
+def wire_doubt_us(costs: Sequence[CollectiveCost], at: Setting) -> float:
+    """Return how far off the wire time of a cycle may be in us for messages of sizes not measured."""
+    phases = ("decode",) if at.num_steps == 0 else ("draft", "draft_extend", "verify", "sample")
+    return sum(
+        cost.per_forward
+        * doubt_us(cost, message_tokens(cost.phase, at))
+        * _forwards_of(cost.phase, at.num_steps)
+        for cost in costs
+        if cost.phase in phases
+    )
+
+
 def scaled(
     costs: Sequence[CollectiveCost], allreduce_us: float | None, allreduce_scale: float | None
 ) -> tuple[CollectiveCost, ...]:
     """Return the costs with every all-reduce taking `allreduce_us`, then times `allreduce_scale`."""
-    made = []
-    for cost in costs:
-        wire = cost.wire_us
-        if is_allreduce(cost):
-            wire = (wire if allreduce_us is None else allreduce_us) * (
-                1.0 if allreduce_scale is None else allreduce_scale
-            )
-        made.append(replace(cost, wire_us=wire))
-    return tuple(made)
+    scale = 1.0 if allreduce_scale is None else allreduce_scale
+
+    def other(wire_us: float) -> float:
+        return (wire_us if allreduce_us is None else allreduce_us) * scale
+
+    return tuple(
+        replace(
+            cost,
+            wire_us=other(cost.wire_us),
+            by_tokens=tuple(replace(size, wire_us=other(size.wire_us)) for size in cost.by_tokens),
+        )
+        if is_allreduce(cost)
+        else cost
+        for cost in costs
+    )
 
 
 def is_allreduce(cost: CollectiveCost) -> bool:

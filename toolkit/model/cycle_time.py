@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from toolkit.model.collective_costs import cycle_wire_us
+from toolkit.model.collective_costs import cycle_wire_us, wire_doubt_us
 from toolkit.model.fitted import Fitted
 from toolkit.model.reach import FORM_INSIDE, FORM_NEAR, batches_of, reach
 from toolkit.model.residuals import Pull, no_pull, pull_at
@@ -115,6 +115,7 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
         return _nothing(None, (*marks, f"draft TP {at.draft_tp} was not measured"))
     factors = cycle_vector(fitted.columns, at)
     wire = cycle_wire_us(fitted.costs if costs is None else costs, at)
+    form = _with_doubt(form, wire_doubt_us(fitted.costs, at), fitted, factors, wire, at)
     one_batch = len(batches) == 1 and at.batch_size != batches[0]
     open_ended = at.num_steps > 1 and draft_column("draft_forward_us", at.draft_tp) not in fitted.columns
     if open_share(fitted, factors) > DETERMINED and not len(fitted.vertices):
@@ -134,6 +135,16 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
     if one_batch or ends[1] > _NARROW * ends[0]:
         return _open(fitted, at, ends, factors, wire, marks, form)
     return _closed(fitted, at, factors, wire, marks, form)
+
+
+def _with_doubt(
+    form: float, doubt_us: float, fitted: Fitted, factors: Vector, wire: float, at: Setting
+) -> float:
+    """Return the model's error with that of wire times for messages larger than any that was measured."""
+    if not doubt_us:
+        return form
+    whole = float(summed_cycle(fitted, factors, wire, at, fitted.solution[None, :])[0])
+    return float(np.hypot(form, doubt_us / max(whole, 1e-9)))
 
 
 def _nothing(lo: float | None, marks: tuple[str, ...]) -> CycleForecast:

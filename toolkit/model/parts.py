@@ -56,7 +56,7 @@ def parts_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost]) -> Cy
     if floor is not None and floor in fitted.columns:
         floors = np.asarray(points.take(fitted.columns.index(floor), axis=1))
     wire = _draft_wire_us(costs, at)
-    counts = [replace(cost, wire_us=1.0) for cost in costs]
+    counts = [replace(cost, wire_us=1.0, by_tokens=()) for cost in costs]
     return CycleParts(
         cycle=points @ cycle_vector(fitted.columns, at) + cycle_wire_us(costs, at),
         draft=points @ vector(fitted.columns, DRAFT_TERMS, at),

@@ -93,6 +93,15 @@ class FittedCell:
     wave_requests: float | None = None  # requests whose attention runs side by side, where that is known
 
 
+@dataclass(frozen=True, slots=True)
+class SizedWire:
+    """The wire time in us of a collective that carries the states of so many tokens, and its algorithm."""
+
+    tokens: int
+    wire_us: float
+    algorithm: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCost:
     """Collectives of one kind: how many per forward of their phase, and the wire time of one in us.
@@ -109,6 +118,7 @@ class CollectiveCost:
     source: str = "trace"
     algorithm: str | None = None  # of most of them, where a trace names it
     draft_tp: int | None = None  # of draft phases: where it is not the `draft_tp` of the group
+    by_tokens: tuple[SizedWire, ...] = ()  # in order; where two sizes or more were measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
