@@ -43,7 +43,9 @@ def demo_command(curve: tuple[float, ...] | None, ranks: int | None, out: Path |
     """
     shares = curve or _CURVE
     if any(not 0 <= share <= 1 for share in shares) or list(shares) != sorted(shares, reverse=True):
-        raise UsageError("--accept-by-position must fall from position to position, between 0 and 1")
+        raise UsageError(
+            "--accept-by-position must fall from position to position, between 0 and 1; write 0.8,0.6,0.5"
+        )
     if out and (out.is_file() or (out.is_dir() and any(out.iterdir()))):
         raise UsageError(f"--out {out} is there already; name a folder that is not, or is empty")
     if importlib.util.find_spec("torch") is None:

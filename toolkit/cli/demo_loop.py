@@ -127,7 +127,9 @@ class Loop:
         forecast = predict(model, question)
         usable = [one for one in forecast.candidates if one.tok_s.value is not None]
         if not usable:
-            raise UndeterminedError(f"the runs do not say what pays: {forecast.recommendation.why}")
+            raise UndeterminedError(
+                f"the runs do not say what pays: {forecast.recommendation.why}; try a quieter host"
+            )
         chosen = forecast.recommendation.candidate
         if chosen is not None:
             return forecast, forecast.candidates[chosen]

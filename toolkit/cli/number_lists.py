@@ -21,7 +21,9 @@ def step_list(_context: click.Context, _option: click.Parameter, text: str | Non
             raise click.BadParameter(f"{_cut(part.strip())} is no step count; write 0:8 or 1,2,5")
         start, end = int(first), int(last) if colon else int(first)
         if end < start or end > MOST_STEPS:
-            raise click.BadParameter(f"{part.strip()!r} must rise and end at {MOST_STEPS} or below")
+            raise click.BadParameter(
+                f"{part.strip()!r} must rise and end at {MOST_STEPS} or below; write 0:8"
+            )
         found |= dict.fromkeys(range(start, end + 1))
     return tuple(found)
 
@@ -49,7 +51,7 @@ def share_list(
         return None
     parts = text.split(",")
     if len(parts) > MOST_STEPS:
-        raise click.BadParameter(f"{len(parts)} positions are more than {MOST_STEPS} steps")
+        raise click.BadParameter(f"{len(parts)} positions are more than {MOST_STEPS} steps; give fewer")
     try:
         return tuple(float(part) for part in parts)
     except ValueError:
@@ -59,7 +61,7 @@ def share_list(
 def finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
     """Return a number that is one: NaN and infinity pass click's ranges."""
     if value is not None and not isfinite(value):
-        raise click.BadParameter(f"{value:g} is no number")
+        raise click.BadParameter(f"{value:g} is no number; give a finite one")
     return value
 
 

@@ -58,7 +58,9 @@ def chosen_group(
         return left[0]
     names = _names(left or model.groups)
     if not left:
-        raise UndeterminedError(f"no fitted group is the one asked for; the model holds: {names}")
+        raise UndeterminedError(
+            f"no fitted group is the one asked for: choose one that the model holds: {names}"
+        )
     raise UndeterminedError(
         f"the model holds {len(left)} groups that fit ({names}): choose with {_selectors(left)}"
     )

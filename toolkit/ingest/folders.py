@@ -319,7 +319,7 @@ def _table_recordings(rows: Sequence[Measurement], warnings: tuple[str, ...], pa
         by_server.setdefault(key, []).append(row)
     if not by_server:
         why = "; ".join(warnings) or "it has a header and no row"
-        raise BadInputError(f"{path} holds no usable row ({why})")
+        raise BadInputError(f"{path} holds no usable row ({why}); correct its rows")
     recordings = []
     for number, own in enumerate(by_server.values()):
         name = path.stem if len(by_server) == 1 else str(own[0].sweep or f"{path.stem}-{number + 1}")

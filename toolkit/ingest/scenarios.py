@@ -28,7 +28,9 @@ def _scenario(path: Path, row: Measurement) -> Scenario:
     if steps is None and row.num_draft_tokens is not None and (row.topk or 1) == 1:
         steps = row.num_draft_tokens - 1
     if steps is None:
-        raise BadInputError(f"{path}, line {row.row}: num_steps is empty; a scenario needs its step count")
+        raise BadInputError(
+            f"{path}, line {row.row}: num_steps is empty; give the step count, 0 for plain decoding"
+        )
     return Scenario(
         row=row.row,
         engine=row.engine,

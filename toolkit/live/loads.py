@@ -64,10 +64,10 @@ def _number(name: str, text: str) -> float:
         value = -1.0
     if name == "temperature":
         if not 0 <= value <= 10:
-            raise UsageError(f"--drive: temperature={text} is not between 0 and 10")
+            raise UsageError(f"--drive: temperature={text} is not between 0 and 10; write temperature=0.7")
         return value
     if not _WHOLE[name] <= value <= _LARGEST[name] or value != int(value):
-        raise UsageError(f"--drive: {name}={text} is no whole number of 1 to {_LARGEST[name]}")
+        raise UsageError(f"--drive: {name}={text} is no whole number; write 1 to {_LARGEST[name]}")
     return value
 
 

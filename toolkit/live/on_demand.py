@@ -56,7 +56,7 @@ class OnDemandTrace:
         if not asked:
             raise CaptureError(
                 f"process {self._pid} did not ask for traces within {_ASKS_EVERY_S:.0f} s; "
-                "its PyTorch may have been built without that"
+                "its PyTorch may have been built without that: start the server with the probe instead"
             )
         end = time.monotonic() + _WAIT_S
         found: dict[int, Path] = {}

@@ -43,9 +43,9 @@ def chosen_way(target: Target) -> tuple[str, str | None]:
     way = best(target.ways)
     if way is None:
         first = target.ways[-1] if target.server.engine == "pytorch" else target.ways[0]
-        needs = f"; it needs {first.needs}" if first.needs else ""
+        needs = f"it needs {first.needs}" if first.needs else "see the server's log, and docs/attaching.md"
         named = f"{NAMES[target.server.engine]} process {target.server.pid}"
-        raise CaptureError(f"{named} cannot be profiled: {first.why}{needs}")
+        raise CaptureError(f"{named} cannot be profiled: {first.why}; {needs}")
     return way.name, why_not_better(target.ways, way.name)
 
 

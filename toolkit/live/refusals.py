@@ -74,7 +74,10 @@ def _pipeline(server: Server, flags: Flags) -> str | None:
     stages = max(_number(flags, "pp_size"), _number(flags, "pipeline_parallel_size"))
     if stages < 2:
         return None
-    return f"runs {stages} pipeline stages, whose cycles overlap: phases cannot be told from the next cycle's"
+    return (
+        f"runs {stages} pipeline stages, whose cycles overlap: phases cannot be told from the next cycle's; "
+        "start it with one stage, or read its log with toolkit inspect"
+    )
 
 
 def _data_parallel(server: Server, flags: Flags) -> str | None:

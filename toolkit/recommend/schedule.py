@@ -42,7 +42,8 @@ def schedule(model: CostModel, question: Question) -> list[tuple[int, int]]:
             current = steps
     if not made:
         raise UndeterminedError(
-            "no measured batch size has a determined answer, so there is no schedule to write"
+            "no measured batch size has a determined answer, so there is no schedule to write; "
+            "leave --emit out to see which run would settle it"
         )
     return made
 

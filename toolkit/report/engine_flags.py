@@ -15,7 +15,8 @@ def recommended_candidate(forecast: Forecast) -> Candidate:
     index = forecast.recommendation.candidate
     if index is None:
         raise UndeterminedError(
-            f"nothing to write, as the answer is 'cannot tell': {forecast.recommendation.why}"
+            f"nothing to write, as the answer is 'cannot tell': {forecast.recommendation.why}; "
+            "leave --emit out to see every step count"
         )
     return forecast.candidates[index]
 
@@ -40,7 +41,9 @@ def vllm_schedule_text(by_batch: Sequence[tuple[int, int]]) -> str:
     """
     most = max(steps for _, steps in by_batch)
     if most == 0:
-        raise UndeterminedError("no batch size gains by speculation, so there is no schedule to write")
+        raise UndeterminedError(
+            "no batch size gains by speculation, so there is none to write; start the server without it"
+        )
     ranges: list[list[int]] = []
     for batch, steps in sorted(by_batch):
         start = ranges[-1][1] + 1 if ranges else 1
