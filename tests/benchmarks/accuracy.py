@@ -8,6 +8,7 @@ import warnings
 from collections import defaultdict
 from pathlib import Path
 
+from tests.benchmarks.all_reduce import changed, changed_lines
 from tests.benchmarks.defective_tables import verdict_lines, verdicts
 from tests.benchmarks.draft_tp import outcome_lines, outcomes
 from tests.benchmarks.founding_case import statement_lines, statements
@@ -36,7 +37,8 @@ def _recorded() -> list[Point]:
     _say("| group | left out | lies | cells | mean | median | p90 | inside 90 % | median width | restarts |")
     _say("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     found: list[Point] = []
-    for (engine, tp_size), runs in recorded_groups(ROOT / "traces").items():
+    groups = recorded_groups(ROOT / "traces")
+    for (engine, tp_size), runs in groups.items():
         spread = restart_spread(runs)
         for axis in ("steps", "batch"):
             points = list(left_out(runs, axis))
@@ -46,7 +48,8 @@ def _recorded() -> list[Point]:
                 if some:
                     restarts = "-" if spread is None else f"{100 * spread:.1f} %"
                     _say(f"| {engine}, TP {tp_size} | {axis} | {kind} | {errors_text(some)} | {restarts} |")
-    _say("")
+    _say("\n## NCCL in place of the engine's own all-reduce, fitted without it\n")
+    _say(*changed_lines([one for runs in groups.values() for one in changed(runs)]), "")
     return found
 
 

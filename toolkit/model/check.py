@@ -9,14 +9,17 @@ from statistics import fmean
 from toolkit.errors import UndeterminedError
 from toolkit.model.cell import Cell, GroupKey, setting_of
 from toolkit.model.cells import cells_of
+from toolkit.model.collective_costs import costs_of_cell, cycle_wire_us
 from toolkit.model.cycle_time import CycleForecast, cycle_at
 from toolkit.model.draft_elsewhere import DraftTime, draft_elsewhere, draft_time
 from toolkit.model.fitted import Fitted
 from toolkit.model.grouping import group_for, group_text
 from toolkit.model.recall import fitted_of
-from toolkit.schema.cost import CheckedCell, CheckedPhase, CheckReport, CostModel, GroupModel
+from toolkit.schema.cost import CheckedCell, CheckedPhase, CheckReport, CollectiveCost, CostModel, GroupModel
 from toolkit.schema.inspection import Inspection
 from toolkit.units import ms_from_us
+
+_ANOTHER_WAY = 1.5  # times the wire time of a cycle: more than events and traces differ by
 
 
 def check_model(model: CostModel, inspection: Inspection, path: str) -> CheckReport:
@@ -99,7 +102,10 @@ def _forecast(cell: Cell, group: GroupModel, fitted: Fitted) -> tuple[CycleForec
     if cell.num_steps == 0 or size in (None, group.draft_tp) or size in fits:
         own = None if cell.num_steps == 0 or size == group.draft_tp else size
         at = setting_of(replace(cell, other_draft_tp=own))
-        return cycle_at(fitted, at), draft_time(fitted, at, fitted.costs)
+        costs, mark = _own_costs(cell, fitted)
+        made = cycle_at(fitted, at, costs)
+        made = replace(made, extrapolated=(*made.extrapolated, mark)) if mark else made
+        return made, draft_time(fitted, at, costs)
     if group.calibration is None or group.draft_tp is None or size is None:
         return f"has its draft at TP{size}, which was not fitted, and no calibration of its GPU was"
     found = draft_elsewhere(
@@ -113,6 +119,20 @@ def _forecast(cell: Cell, group: GroupModel, fitted: Fitted) -> tuple[CycleForec
     if found is None:
         return f"has its draft at TP{size}, of which neither the fitted runs nor the calibration tell"
     return found.cycle, found.draft
+
+
+def _own_costs(cell: Cell, fitted: Fitted) -> tuple[tuple[CollectiveCost, ...], str | None]:
+    """Return the collectives of a checked cell, and a mark where they are others than the fitted ones.
+
+    Where a run timed its own collectives, and they take so much longer or shorter that its server reduces in
+    another way, the question is what the model makes of that: the what-if of `predict --allreduce-us`.
+    """
+    at = setting_of(cell)
+    own = costs_of_cell(cell, fitted.costs)
+    theirs, ours = cycle_wire_us(own, at), cycle_wire_us(fitted.costs, at)
+    if min(theirs, ours) <= 0 or 1 / _ANOTHER_WAY < theirs / ours < _ANOTHER_WAY:
+        return fitted.costs, None
+    return own, f"its own collectives, {theirs / ours:.1f} times the fitted ones"
 
 
 def _checked_draft(cell: Cell, draft: DraftTime | None) -> CheckedPhase | None:
