@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from toolkit.report.cycle_bar import cycle_bar
 from toolkit.report.tables import counted, number, rendered, share, table, whole
 from toolkit.schema.calibration import Calibration
 from toolkit.schema.inspection import AcceptanceAudit, Configuration, Inspection, PhaseTime, RunReport, Spread
@@ -42,9 +43,10 @@ def _run(run: RunReport) -> Iterator[RenderableType]:
             return
     yield Text(_head(run))
     tabled = [cell for cell in run.configurations if cell.row is not None]
-    for cell in run.configurations:
-        if cell.row is None:
-            yield from _configuration(cell, run)
+    for place, cell in enumerate(cell for cell in run.configurations if cell.row is None):
+        if place:
+            yield Text("")
+        yield from _configuration(cell, run)
     if tabled:
         yield _rows(tabled)
     for audit in run.acceptance_audit:
@@ -104,14 +106,18 @@ def _draft_tp(run: RunReport) -> str:
 def _configuration(cell: Configuration, run: RunReport) -> Iterator[RenderableType]:
     yield Text(_title(cell))
     yield Text(_cycle(cell))
-    if any(rank.phases for rank in cell.ranks):
+    if cell.cycle_us is None and any(other.cycle_us for other in run.configurations):
+        yield Text("(too few cycles in a row; what is known of its phases is in --json)")
+    elif any(rank.phases for rank in cell.ranks):
         yield _phases(cell)
+        yield from _bar(cell)
     if cell.draft_steps:
-        steps = "  ".join(f"{step.forward}: {step.median_us:,.1f}" for step in cell.draft_steps)
+        steps = "  ".join(f"{step.median_us:,.1f}" for step in cell.draft_steps)
         yield Text(
             f"draft forwards, us (median, rank that waits least; from {cell.draft_steps_source}): {steps}"
         )
     if cell.collectives:
+        yield Text("collectives a cycle: wire of one, wait of all, longest wait at the first")
         yield _collectives(cell)
     yield Text(_acceptance(cell, run))
     yield from (Text(f"{note[:1].upper()}{note[1:]}.") for note in cell.notes)
@@ -154,6 +160,12 @@ def _phases(cell: Configuration) -> RenderableType:
     return table(("rank", "<phase", "graph us", "p10-p90", "busy us", "wait us", "stage us", "kernels"), rows)
 
 
+def _bar(cell: Configuration) -> Iterator[RenderableType]:
+    lines = cycle_bar(cell)
+    if lines:
+        yield from map(Text, [*lines, ""])
+
+
 def _times(time: PhaseTime) -> tuple[str, ...]:
     return (
         number(time.graph_us.median if time.graph_us else None),
@@ -184,7 +196,7 @@ def _collectives(cell: Configuration) -> RenderableType:
         for report in cell.collectives
     ]
     columns = ("<phase", "<collective", "<algorithm", "ranks", "count", "wire us", "wait us", "1st us")
-    return table(columns, rows, "collectives a cycle: wire of one, wait of all, longest wait at the first")
+    return table(columns, rows)
 
 
 def _acceptance(cell: Configuration, run: RunReport) -> str:
