@@ -244,7 +244,7 @@ def test_lines_of_a_folder_or_of_two_files_are_a_usage_error(
         ("a-TP-0.trace.json", "{}", "it has no traceEvents"),
         (
             "a-TP-0.trace.json.gz",
-            gzip.compress(b"{}" * 99)[:8],
+            gzip.compress(b"{}" * 99, mtime=0)[:8],
             "its gzip stream holds nothing that can be read",
         ),
     ],

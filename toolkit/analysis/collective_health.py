@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
@@ -43,19 +44,20 @@ def collectives_agree(
     from_spans: Mapping[CellKey, Configuration],
     from_trace: Mapping[CellKey, Configuration],
 ) -> HealthCheck | None:
-    """Compare what a rank spends in a phase's collectives by events and by kernels; None if not in both.
+    """Compare what a phase's collectives take by events and by kernels, on the rank that waits least in each.
 
-    The engine's profiler holds ranks up by turns, more so with stacks: a trace that says more proves nothing.
+    Which rank comes last, and is waited for, changes from one load to the next. The engine's profiler holds
+    ranks up by turns, more so with stacks: a trace that says more proves nothing. None if not in both.
     """
     pairs = list(_pairs(from_spans, from_trace))
     if not pairs:
         return None
-    phase, rank, events_us, kernels_us = max(pairs, key=lambda pair: _apart(pair[2], pair[3]))
+    phase, events_us, kernels_us = max(pairs, key=lambda pair: _apart(pair[1], pair[2]))
     ratio = events_us / kernels_us if kernels_us > 0 else float("inf")
     ok: bool | None = _apart(events_us, kernels_us) <= _ALIKE
     detail = (
-        f"{phase} of rank {rank} spends {events_us:,.1f} us in collectives by the spans, "
-        f"{kernels_us:,.1f} by the trace (ratio {ratio:.2f}), and no phase of a rank is further apart"
+        f"{phase}'s collectives take the rank that waits least {events_us:,.1f} us by the spans, "
+        f"{kernels_us:,.1f} by the trace (ratio {ratio:.2f}), and no phase is further apart"
     )
     if not ok and events_us < kernels_us:
         ok, detail = None, f"{detail}; the engine's profiler lengthens the waits in a trace"
@@ -66,17 +68,20 @@ def collectives_agree(
 
 def _pairs(
     from_spans: Mapping[CellKey, Configuration], from_trace: Mapping[CellKey, Configuration]
-) -> Iterator[tuple[str, int, float, float]]:
-    """Yield phase, rank and the two times in us wherever both sources have one."""
+) -> Iterator[tuple[str, float, float]]:
+    """Yield phase and the two times in us wherever ranks have both."""
     for one, other in product(from_spans.values(), from_trace.values()):
         if not agree(key_of(one), key_of(other)):
             continue
         traced = {rank.tp_rank: rank.phases for rank in other.ranks}
+        times: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for rank in one.ranks:
             for name, time in rank.phases.items():
                 kernels = traced.get(rank.tp_rank, {}).get(name)
                 if kernels and kernels.collectives_us is not None and time.collectives_us is not None:
-                    yield name, rank.tp_rank, time.collectives_us, kernels.collectives_us
+                    times[name].append((time.collectives_us, kernels.collectives_us))
+        for name, pairs in times.items():
+            yield name, min(events for events, _ in pairs), min(kernels for _, kernels in pairs)
 
 
 def _apart(first_us: float, second_us: float) -> float:
