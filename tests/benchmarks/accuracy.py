@@ -8,6 +8,7 @@ import warnings
 from collections import defaultdict
 from pathlib import Path
 
+from tests.benchmarks import few_runs
 from tests.benchmarks.all_reduce import changed, changed_lines
 from tests.benchmarks.defective_tables import verdict_lines, verdicts
 from tests.benchmarks.draft_tp import outcome_lines, outcomes
@@ -50,6 +51,8 @@ def _recorded() -> list[Point]:
                     _say(f"| {engine}, TP {tp_size} | {axis} | {kind} | {errors_text(some)} | {restarts} |")
     _say("\n## NCCL in place of the engine's own all-reduce, fitted without it\n")
     _say(*changed_lines([one for runs in groups.values() for one in changed(runs)]), "")
+    _say("## Whether speculation wins at TP 2, from TP 1 and two runs at TP 2\n")
+    _say(*few_runs.verdict_lines(list(few_runs.verdicts(groups))), "")
     return found
 
 
