@@ -15,7 +15,7 @@ from toolkit.model.terms import (
     Setting,
     Vector,
     cycle_vector,
-    floor_column,
+    floor_vector,
     vector,
 )
 from toolkit.schema.cost import CollectiveCost
@@ -51,10 +51,8 @@ class CycleParts:
 def parts_at(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost]) -> CycleParts:
     """Return the parts of a speculative cycle."""
     points = fitted.vertices if len(fitted.vertices) else fitted.solution[None, :]
-    floor = floor_column(at)
-    floors: Vector = np.zeros(len(points))
-    if floor is not None and floor in fitted.columns:
-        floors = np.asarray(points.take(fitted.columns.index(floor), axis=1))
+    floor = floor_vector(fitted.columns, at)
+    floors: Vector = np.zeros(len(points)) if floor is None else np.asarray(points @ floor)
     wire = _draft_wire_us(costs, at)
     counts = [replace(cost, wire_us=1.0, by_tokens=()) for cost in costs]
     return CycleParts(
@@ -129,8 +127,8 @@ def _verify_ratio(fitted: Fitted, at: Setting, host_bound: bool) -> tuple[Vector
     """Return verify over the cycle (the host's floor where that sets it), as factors and wire times."""
     verify = vector(fitted.columns, PHASE_TERMS["verify"], at)
     verify_us = phase_wire_us(fitted.costs, "verify", at)
-    if host_bound and "host_cycle_us" in fitted.columns:
-        floor = np.array([float(name == "host_cycle_us") for name in fitted.columns])
+    floor = floor_vector(fitted.columns, at) if host_bound else None
+    if floor is not None:
         return verify, verify_us, floor, 0.0
     return verify, verify_us, cycle_vector(fitted.columns, at), cycle_wire_us(fitted.costs, at)
 

@@ -12,7 +12,7 @@ import numpy as np
 from toolkit.model.cell import Cell, Timed, setting_of
 from toolkit.model.collective_costs import costs_of_cell, cycle_wire_us, phase_wire_us
 from toolkit.model.columns import both_measured, phase_kind
-from toolkit.model.terms import Setting, Vector, cycle_vector, draft_column, phase_vector
+from toolkit.model.terms import Setting, Vector, cycle_vector, draft_column, floor_vector, phase_vector
 from toolkit.schema.cost import CollectiveCost
 
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
@@ -97,9 +97,9 @@ def _cell_rows(cell: Cell, form: _Form, host_bound: bool) -> list[Row]:
     rows: list[Row] = []
     at, costs, columns = setting_of(cell), costs_of_cell(cell, form.pooled), form.columns
     if cell.cycle is not None:
-        if host_bound:
-            unit = np.array([float(name == "host_cycle_us") for name in columns])
-            rows.append(_row("floor", cell.cycle, 0.0, unit, cell.num_steps))
+        floor = floor_vector(columns, at) if host_bound else None
+        if floor is not None:
+            rows.append(_row("floor", cell.cycle, 0.0, floor, cell.num_steps))
         else:
             wire = cycle_wire_us(costs, at)
             rows.append(_row("cycle", cell.cycle, wire, cycle_vector(columns, at), cell.num_steps))

@@ -6,7 +6,7 @@ import numpy as np
 
 from toolkit.model.fitted import Fitted, Matrix
 from toolkit.model.reach import tree_share
-from toolkit.model.terms import Setting, Vector, floor_column
+from toolkit.model.terms import Setting, Vector, floor_vector
 
 DETERMINED = 1e-4  # of a forecast along null directions
 
@@ -20,10 +20,8 @@ def summed_cycle(fitted: Fitted, factors: Vector, wire_us: float, at: Setting, p
 
 def host_floor(fitted: Fitted, at: Setting, points: Matrix) -> Vector | None:
     """Return the host's floor in each row of coefficients, None where there is none."""
-    name = floor_column(at)
-    if name is None or name not in fitted.columns:
-        return None
-    return np.asarray(points.take(fitted.columns.index(name), axis=1))
+    factors = floor_vector(fitted.columns, at)
+    return None if factors is None else np.asarray(points @ factors)
 
 
 def open_share(fitted: Fitted, factors: Vector) -> float:
