@@ -83,7 +83,26 @@ def _above_others(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] |
         made = _not_below(made, smaller[-1])
         least = max(smaller, key=lambda one: one.lo or 0.0)
         made = _not_below(made, replace(least, determined=False))  # what is open moves no value
+    larger = [batch for batch in batches_of(fitted.support, at) if batch > at.batch_size]
+    if larger and below[-1:] != [at.batch_size]:
+        made = _not_above(made, _above_others(fitted, replace(at, batch_size=larger[0]), costs))
     return made
+
+
+def _not_above(made: CycleForecast, other: CycleForecast) -> CycleForecast:
+    """Return a forecast that is nowhere above that of a larger batch, if nothing in that is extrapolated."""
+    if other.extrapolated or not (made.determined and other.determined) or None in (made.hi, other.hi):
+        return made
+    assert made.value and made.lo and made.hi and other.value and other.hi
+    down, most = min(other.value / made.value, 1.0), other.hi
+    return replace(
+        made,
+        value=down * made.value,
+        lo=down * made.lo,
+        hi=min(down * made.hi, most),
+        expected=None if made.expected is None else np.minimum(down * made.expected, most),
+        new_run=None if made.new_run is None else np.minimum(down * made.new_run, most),
+    )
 
 
 def _not_below(made: CycleForecast, other: CycleForecast) -> CycleForecast:
@@ -106,7 +125,7 @@ def _not_below(made: CycleForecast, other: CycleForecast) -> CycleForecast:
 
 def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) -> CycleForecast:
     """Return the forecast of one setting, whatever is known of others."""
-    marks, form = reach(fitted.support, at)
+    marks, form = reach(fitted.support, at, _growth(fitted, at, costs))
     batches = batches_of(fitted.support, at)
     if not batches or (at.num_steps > 0 and "verify_us" not in fitted.columns):
         kind = "plain decoding" if at.num_steps == 0 else "speculation"
@@ -135,6 +154,27 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
     if one_batch or ends[1] > _NARROW * ends[0]:
         return _open(fitted, at, ends, factors, wire, marks, form)
     return _closed(fitted, at, factors, wire, marks, form)
+
+
+def _growth(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) -> float | None:
+    """Return the log by which the fit's cycle grows between the batches measured around one that was not.
+
+    Below all of them, from the one asked to the least. None above all, at one of them, and where it is open.
+    """
+    batches = batches_of(fitted.support, at)
+    above = [batch for batch in batches if batch > at.batch_size]
+    if not above or at.batch_size in batches or len(batches) < 2:
+        return None
+    ends = [max((batch for batch in batches if batch < at.batch_size), default=at.batch_size), above[0]]
+    logs = []
+    for one in (replace(at, batch_size=batch) for batch in ends):
+        factors = cycle_vector(fitted.columns, one)
+        if open_share(fitted, factors) > DETERMINED:
+            return None
+        wire = cycle_wire_us(fitted.costs if costs is None else costs, one)
+        whole = summed_cycle(fitted, factors, wire, one, fitted.solution[None, :])[0]
+        logs.append(float(np.log(max(whole, 1e-9))))
+    return max(logs[1] - logs[0], 0.0)
 
 
 def _with_doubt(

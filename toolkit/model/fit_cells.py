@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -14,13 +15,16 @@ from toolkit.model.feasible import vertices
 from toolkit.model.fitted import Fitted, support_of
 from toolkit.model.host_bound import highest_floor_us, host_bound_flags
 from toolkit.model.identify import null_space
+from toolkit.model.intercept import intercept_facts, possible
 from toolkit.model.residuals import Measured, with_residuals
 from toolkit.model.row_errors import RowErrors, between, row_errors
 from toolkit.model.rows import Family, Row, RowBook, rows_of
 from toolkit.model.solve import Design, Matrix, design_of, refits, solve
 from toolkit.model.spread import RunSpreads, run_spreads
+from toolkit.model.terms import Vector
 from toolkit.schema.cost import CollectiveCost, Noise
 
+_OTHERS = 1 << 20  # added to the seed for refits in place of those that cannot be
 _BETTER = 0.9  # of the misfit: a tie is physics' to decide, and keys of all requests are read
 _CONTEXT_PHASES: dict[str, Family] = {"decode": "plain", "verify": "speculative"}
 
@@ -64,6 +68,7 @@ def fit_cells(
     solution = solve(design_of(rows, between(runs)))
     errors = row_errors(rows, solution, runs)
     design = design_of(rows, errors.spreads)
+    again = partial(refits, design, rows, errors.widened)
     highest, none = highest_floor_us(cells, flags), np.empty((0, len(columns)))
     fitted = Fitted(
         engine=cells[0].engine,
@@ -72,7 +77,7 @@ def fit_cells(
         solution=_below(solution, columns, highest),
         null=null_space(design),
         vertices=vertices(design, rows, cells, columns, solution) if extremes else none,
-        draws=_below(refits(design, rows, errors.widened, draws, seed), columns, highest),
+        draws=_below(_refits(cells, columns, costs, solution, again, draws, seed), columns, highest),
         costs=tuple(costs),
         noise=_noise(rows, errors, runs),
         support=support_of(cells),
@@ -89,6 +94,20 @@ def fit_cells(
     )
 
 
+def _refits(
+    cells: Sequence[Cell],
+    columns: Sequence[str],
+    costs: Sequence[CollectiveCost],
+    solution: Vector,
+    refit: Callable[[int, int], Matrix],
+    count: int,
+    seed: int,
+) -> Matrix:
+    """Return refits that a server can have; those that cannot be are made again."""
+    facts = intercept_facts(cells, columns, costs)
+    return possible(facts, solution, refit(count, seed), lambda more: refit(more, seed + _OTHERS))
+
+
 def _measured(cells: Sequence[Cell], pooled: Sequence[CollectiveCost]) -> list[Measured]:
     return [(setting_of(cell), cell.cycle.us, own_wire_us(cell, pooled)) for cell in cells if cell.cycle]
 
@@ -97,9 +116,9 @@ def _noise(rows: Sequence[Row], errors: RowErrors, runs: RunSpreads) -> Noise:
     return Noise(
         run_spread=max(runs[row.family].spread for row in rows),
         replicate_dof=runs["plain"].dof + runs["speculative"].dof,
-        plain_spread=errors.spreads["plain"],
-        speculative_spread=errors.spreads["speculative"],
-        floor_spread=errors.spreads["floor"],
+        plain_spread=errors.cycles["plain"],
+        speculative_spread=errors.cycles["speculative"],
+        floor_spread=errors.cycles["floor"],
         plain_run_spread=runs["plain"].spread,
         speculative_run_spread=runs["speculative"].spread,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log2
+from math import hypot, log2, sqrt
 
 from toolkit.model.fitted import Support
 from toolkit.model.terms import Setting
@@ -22,9 +22,13 @@ def batches_of(support: Support, at: Setting) -> tuple[int, ...]:
     return support.plain_batches if at.num_steps == 0 else support.speculative_batches
 
 
-def reach(support: Support, at: Setting) -> tuple[tuple[str, ...], float]:
-    """Return marks in words and the standard deviation of the model's error."""
-    found = [_batch(support, at), _steps(support, at), _context(support, at), _topk(support, at)]
+def reach(support: Support, at: Setting, growth: float | None = None) -> tuple[tuple[str, ...], float]:
+    """Return marks in words and the standard deviation of the model's error.
+
+    `growth` is by how much the fit's cycle grows from the measured batch below to the one above, as a log;
+    below all that were measured, from the batch asked to the least of them.
+    """
+    found = [_batch(support, at, growth), _steps(support, at), _context(support, at), _topk(support, at)]
     found.append(_overlap(support, at))
     return tuple(mark for mark, _ in found if mark), max(form for _, form in found)
 
@@ -39,11 +43,22 @@ def _outside(name: str, value: int, seen: tuple[int, ...]) -> Reach:
     return f"{name} {value} outside {seen[0]} to {seen[-1]}", FORM_NEAR if near else FORM_FAR
 
 
-def _batch(support: Support, at: Setting) -> Reach:
+def _batch(support: Support, at: Setting, growth: float | None) -> Reach:
+    """A cycle never shrinks as its batch grows: between two batches it lies between their cycles.
+
+    Below all batches measured it lies between the line and the cycle of the least of them, as nothing but
+    a mixture of experts falls faster than straight.
+    """
     seen = batches_of(support, at)
     mark, form = _outside("batch size", at.batch_size, seen)
     doublings = min((abs(log2(at.batch_size / batch)) for batch in seen), default=0.0)
-    return mark, max(form, (_PER_DOUBLING_OUTSIDE if mark else _PER_DOUBLING_INSIDE) * doublings)
+    error = (_PER_DOUBLING_OUTSIDE if mark else _PER_DOUBLING_INSIDE) * doublings
+    if growth is not None and doublings:
+        inside = hypot(FORM_INSIDE, growth / sqrt(12))  # anywhere between the two is as likely
+        below = hypot(FORM_INSIDE, growth / sqrt(3)) if at.shape.experts is None else error
+        error = min(error, inside if not mark else below)
+        form = FORM_INSIDE
+    return mark, max(form, error)
 
 
 def _steps(support: Support, at: Setting) -> Reach:

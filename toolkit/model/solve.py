@@ -76,6 +76,16 @@ def lack_of_fit(design: Design, rows: Sequence[Row], solution: Vector, family: F
     return max(1.0, sqrt(float(residual @ residual) / dof)), dof
 
 
+def cycles_lack(design: Design, rows: Sequence[Row], solution: Vector, family: Family, dof: int) -> float:
+    """Return the same of the rows that are whole cycles, each with its share of the family's `dof`."""
+    count = sum(row.family == family for row in rows)
+    chosen = np.array([row.family == family and row.kind in ("cycle", "floor") for row in rows])
+    if dof <= 0 or not chosen.any():
+        return 1.0
+    residual = design.matrix[chosen] @ (design.norms * solution) - design.target[chosen]
+    return max(1.0, sqrt(float(residual @ residual) / (chosen.sum() * dof / count)))
+
+
 def student_widening(dof: int) -> float:
     """Return how much wider a 90 % Student-t interval is than a normal one."""
     return float(stdtrit(max(dof, 1), 0.95)) / _NORMAL_95
