@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
+
+
+def keep_all() -> None:
+    """Release nothing: the columns lie in memory for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,8 @@ class Kernels:
     All arrays have one length. `name` indexes `RankTrace.names`. `correlation` is the id of the
     host call that launched it: one id for every kernel of a graph replay. Times in ns.
     `group_size` and `message_bytes` are known for eagerly launched collectives alone, else 0.
+    The columns of a long trace lie in a file; `release` gives back the memory of what was read of
+    them, which whoever goes through many kernels calls now and then.
     """
 
     name: Int32s
@@ -27,6 +34,7 @@ class Kernels:
     stream: Int64s
     group_size: Int64s
     message_bytes: Int64s
+    release: Callable[[], None] = field(default=keep_all, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.start_ns)
