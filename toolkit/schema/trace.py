@@ -23,6 +23,7 @@ class Kernels:
     All arrays have one length. `name` indexes `RankTrace.names`. `correlation` is the id of the
     host call that launched it: one id for every kernel of a graph replay. Times in ns.
     `group_size` and `message_bytes` are known for eagerly launched collectives alone, else 0.
+    `node` is the kernel's node in its captured graph, 0 outside graphs; None where none was written.
     The columns of a long trace lie in a file; `release` gives back the memory of what was read of
     them, which whoever goes through many kernels calls now and then.
     """
@@ -34,6 +35,7 @@ class Kernels:
     stream: Int64s
     group_size: Int64s
     message_bytes: Int64s
+    node: Int64s | None = None
     release: Callable[[], None] = field(default=keep_all, compare=False, repr=False)
 
     def __len__(self) -> int:
