@@ -1,4 +1,4 @@
-"""What notebooks and other tools call: read runs, inspect them."""
+"""What notebooks and other tools call: read runs, inspect them, fit a model, ask it, check it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,41 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from toolkit.analysis.accept_rate import readings as rate_readings
 from toolkit.analysis.acceptance_audit import audits, changes
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
 from toolkit.ingest.folders import read_all
 from toolkit.ingest.forked import mapped
 from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
+from toolkit.schema.cost import CheckReport, CostModel
+from toolkit.schema.forecast import Forecast, Question, Scenario
 from toolkit.schema.inspection import Inspection
 from toolkit.schema.recording import Recording
 
+__all__ = [
+    "CheckReport",
+    "CostModel",
+    "Forecast",
+    "Inspection",
+    "Question",
+    "Recording",
+    "Scenario",
+    "check",
+    "fit",
+    "inspect",
+    "inspect_paths",
+    "inspect_runs",
+    "load_model",
+    "log_lines",
+    "predict",
+    "predict_by_batch",
+    "rate_readings",
+    "read_runs",
+    "save_model",
+]
+
+Runs = str | Path | Iterable[str | Path] | Sequence[Recording] | Inspection
 _WORTH_SHARING_KERNELS = 20_000  # of all runs: below, forking takes longer than it saves
 
 
@@ -29,6 +55,87 @@ def read_runs(paths: Iterable[str | Path]) -> list[Recording]:
     for sentence in left_out:
         warnings.warn(sentence, stacklevel=2)
     return recordings
+
+
+def inspect(runs: Runs, *, offline_accuracy: float | None = None) -> Inspection:
+    """Return where the time of each run's cycles goes: the records that `toolkit inspect` prints.
+
+    `runs` is a path, several paths, or what `read_runs` returned. What had to be left out is told first
+    in `warnings`.
+    """
+    if isinstance(runs, Inspection):
+        return runs
+    several = [runs] if isinstance(runs, str | Path) else list(runs)
+    recordings = [one for one in several if isinstance(one, Recording)]
+    if recordings and len(recordings) == len(several):
+        return _audited(inspect_runs(recordings), offline_accuracy)
+    paths = [one for one in several if not isinstance(one, Recording)]
+    if recordings:
+        raise TypeError("inspect takes paths or recordings, not both at once")
+    return inspect_paths(paths, offline_accuracy=offline_accuracy)
+
+
+def fit(runs: Runs, *, seed: int = 0) -> CostModel:
+    """Fit the cost model to runs, or to what `inspect` returned; `seed` is of the resampling."""
+    from toolkit.model.fit import fit_cost_model
+
+    return fit_cost_model(inspect(runs), seed=seed)
+
+
+def check(model: CostModel | str | Path, runs: Runs) -> CheckReport:
+    """Compare what a model predicts with runs that it was not fitted to."""
+    from toolkit.model.check import check_model
+
+    name = "" if isinstance(model, CostModel) else str(model)
+    return check_model(_model(model), inspect(runs), name)
+
+
+def predict(model: CostModel | str | Path, question: Question | None = None, **asked: Any) -> Forecast:
+    """Return the forecast for a question, which may be given by its fields: `accept_rate=0.36, tp_size=2`.
+
+    UndeterminedError where the runs do not determine what is asked, or where several groups fit.
+    """
+    from toolkit.recommend.answer import predict as answer
+
+    return answer(_model(model), replace(question or Question(), **asked))
+
+
+def predict_by_batch(
+    model: CostModel | str | Path, batch_sizes: Iterable[int] = (), **asked: Any
+) -> tuple[Forecast, ...]:
+    """Return a forecast for each batch size that has an answer; without sizes, those of the fitted runs."""
+    from toolkit.recommend.by_batch import forecasts_by_batch
+
+    return forecasts_by_batch(_model(model), Question(**asked), tuple(batch_sizes))
+
+
+def load_model(path: str | Path) -> CostModel:
+    """Return the cost model in a file; BadInputError if it is none or damaged."""
+    from toolkit.ingest.model_file import read_cost_model
+
+    return read_cost_model(Path(path))
+
+
+def save_model(model: CostModel, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write a cost model; an existing file is kept (UsageError) unless `overwrite`."""
+    from toolkit.ingest.model_file import write_cost_model
+
+    write_cost_model(Path(path), model, overwrite=overwrite)
+
+
+def log_lines(path: str | Path) -> list[dict[str, Any]]:
+    """Return what each line of a server log says, as plain objects in order."""
+    return lines_as_json(read_log_lines(Path(path)))
+
+
+def inspect_paths(paths: Iterable[str | Path], *, offline_accuracy: float | None = None) -> Inspection:
+    """Read and inspect in one call; what had to be left out is told first in `warnings`.
+
+    With the draft head's `offline_accuracy` (0 to 1) each run also says whether it reaches what it should.
+    """
+    recordings, left_out = read_all([Path(path) for path in paths])
+    found = _audited(inspect_runs(recordings), offline_accuracy)
+    return replace(found, warnings=(*left_out, *found.warnings))
 
 
 def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
@@ -49,6 +156,18 @@ def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
     )
 
 
+def _model(model: CostModel | str | Path) -> CostModel:
+    return model if isinstance(model, CostModel) else load_model(model)
+
+
+def _audited(found: Inspection, offline_accuracy: float | None) -> Inspection:
+    """Return the runs with an audit of their acceptance where the draft head's accuracy is given."""
+    if offline_accuracy is None:
+        return found
+    runs = tuple(replace(run, acceptance_audit=audits(run, offline_accuracy)) for run in found.runs)
+    return replace(found, runs=runs, warnings=(*found.warnings, *changes(runs)))
+
+
 def _of_run(run: str, note: str) -> str:
     """Return a note under its run's name, which a run of one file already bears."""
     return note if note.startswith(f"{run}: ") else f"{run}: {note}"
@@ -59,21 +178,3 @@ def _is_without_kernels(recording: Recording) -> bool:
     others = (recording.spans, recording.log, recording.client, recording.measurements)
     kernels = sum(len(trace.kernels) for trace in recording.traces)
     return bool(recording.traces) and not kernels and not any(others)
-
-
-def inspect_paths(paths: Iterable[str | Path], *, offline_accuracy: float | None = None) -> Inspection:
-    """Read and inspect in one call; what had to be left out is told first in `warnings`.
-
-    With the draft head's `offline_accuracy` (0 to 1) each run also says whether it reaches what it should.
-    """
-    recordings, left_out = read_all([Path(path) for path in paths])
-    found = inspect_runs(recordings)
-    if offline_accuracy is not None:
-        runs = tuple(replace(run, acceptance_audit=audits(run, offline_accuracy)) for run in found.runs)
-        found = replace(found, runs=runs, warnings=(*found.warnings, *changes(runs)))
-    return replace(found, warnings=(*left_out, *found.warnings))
-
-
-def log_lines(path: str | Path) -> list[dict[str, Any]]:
-    """Return what each line of a server log says, as plain objects in order."""
-    return lines_as_json(read_log_lines(Path(path)))

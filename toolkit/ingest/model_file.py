@@ -57,15 +57,18 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 def write_new_text(path: Path, text: str, *, overwrite: bool) -> None:
     """Write a whole file or nothing; an existing one is kept (UsageError) unless `overwrite`."""
+    write_new_bytes(path, text.encode("utf-8"), overwrite=overwrite)
+
+
+def write_new_bytes(path: Path, content: bytes, *, overwrite: bool) -> None:
+    """Write a whole file or nothing; an existing one is kept (UsageError) unless `overwrite`."""
     refuse_existing(path, overwrite=overwrite)
     partial: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-        ) as out:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
             partial = out.name
-            out.write(text)
+            out.write(content)
         os.chmod(partial, 0o644)  # a temporary file is private, a result is not
         os.replace(partial, path)
     except OSError as error:
