@@ -10,7 +10,7 @@ HAS_TORCH = $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_s
 NO_TORCH = $(if $(TORCH),$(TORCH) could not be installed (pip says why above),TORCH= asks for no torch)
 MODEL ?= build/cost-model.json
 
-.PHONY: help demo test lint check accuracy engine-facts clean torch
+.PHONY: help demo test lint check accuracy docs command-pages engine-facts clean torch
 
 help:
 	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays; then go round the"
@@ -19,6 +19,8 @@ help:
 	@echo "            both install $(TORCH), a large download on some systems; TORCH= does without it"
 	@echo "make check  ruff, mypy, import contracts and the tests"
 	@echo "make accuracy  how well fits and forecasts predict what they never saw"
+	@echo "make docs   the documents as web pages in build/docs/, every link checked"
+	@echo "make command-pages  write the part of docs/commands/ that is made from the commands"
 	@echo "make engine-facts  read the hooked names and signatures from the engines' packages again"
 	@echo "make clean  remove build/ and the environment"
 
@@ -53,6 +55,15 @@ check: lint test
 accuracy: $(VENV)/installed-test
 	$(BIN)/python -m tests.benchmarks.accuracy
 
+# Warnings are errors: a link that leads nowhere, a page that the index does not name.
+docs: $(VENV)/installed-docs
+	$(BIN)/python tools/command_pages.py --check
+	$(BIN)/sphinx-build -q -W --keep-going -E -d build/docs-cache -c docs -b html . build/docs
+	@echo "== build/docs/docs/index.html"
+
+command-pages: $(VENV)/installed
+	$(BIN)/python tools/command_pages.py
+
 # What the hooks rely on in each engine release, read from the real packages: a renamed method shows here.
 engine-facts: $(VENV)/installed
 	$(BIN)/python tools/engine_facts.py tests/data/engine-facts
@@ -74,6 +85,10 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-test: setup.cfg pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[test]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: setup.cfg pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-dev: setup.cfg pyproject.toml | $(BIN)/python

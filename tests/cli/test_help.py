@@ -24,5 +24,5 @@ def test_no_command_is_cut(shown: str) -> None:
 
 def test_exit_codes_and_documents_are_named(shown: str) -> None:
     assert "Exit codes: 0 done, 1 a bug, 2 usage, 3 bad input, 4 nothing captured" in shown
-    assert "docs/reference.md" in shown
+    assert "docs/reference.md" in shown and "docs/quick-start-sglang.md" in shown
     assert max(map(len, shown.splitlines())) <= 80

@@ -32,8 +32,9 @@ COMMANDS = {
 _ENDS = """
 Exit codes: 0 done, 1 a bug, 2 usage, 3 bad input, 4 nothing captured,
 5 the data does not determine what was asked, 130 interrupted.
-Documents: docs/index.md in the source tree; docs/reference.md has every
-command, file and key, docs/measures.md every number that is printed.
+Next: `toolkit COMMAND --help` has an example and the step after it. New here:
+docs/quick-start-sglang.md or docs/quick-start-vllm.md in the source tree;
+docs/index.md lists all documents, docs/reference.md every file and key.
 """
 
 

@@ -22,6 +22,7 @@ _MOST_RANKS = 4  # the engine's built-in model has four heads
     "--accept-by-position",
     "curve",
     callback=share_list,
+    metavar="0.85,0.72",
     help="Acceptance to simulate: shares of cycles that keep draft 1, 2, ...",
 )
 @click.option(
@@ -40,6 +41,9 @@ def demo_command(curve: tuple[float, ...] | None, ranks: int | None, out: Path |
 
     \b
     toolkit demo
+
+    Next: the same with a server of your own, word by word in docs/quick-start-sglang.md and
+    docs/quick-start-vllm.md.
     """
     shares = curve or _CURVE
     if any(not 0 <= share <= 1 for share in shares) or list(shares) != sorted(shares, reverse=True):

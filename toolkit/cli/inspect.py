@@ -49,6 +49,9 @@ def inspect_command(
         from toolkit.report.json_text import json_text
 
         click.echo(json_text(inspection))
+
+    Next: `toolkit model fit` with the same paths; docs/measures.md says what each number is and how it
+    can mislead.
     else:
         from toolkit.report.inspect_text import inspection_text
 

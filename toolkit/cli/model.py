@@ -47,6 +47,8 @@ def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: in
     from toolkit.api import inspect_paths
     from toolkit.ingest.model_file import refuse_existing, write_cost_model
     from toolkit.model.fit import fit_cost_model
+
+    Next: `toolkit predict --accept-rate R`; the run that the fit names after "Next run" narrows it most.
     from toolkit.model.fit_report import fit_report
     from toolkit.report.fit_text import fit_text
     from toolkit.report.json_text import json_text
@@ -77,5 +79,7 @@ def check_command(model_path: Path, paths: tuple[Path, ...], as_json: bool) -> N
     from toolkit.report.json_text import json_text
 
     report = check_model(read_cost_model(model_path), inspect_paths(paths), str(model_path))
+
+    Next: where a run lies outside its interval, `toolkit inspect` that run, and fit with it.
     print_warnings(report.warnings)
     click.echo(json_text(report) if as_json else check_text(report))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from toolkit.cli.number_lists import finite
 from toolkit.cli.options import with_options
@@ -15,6 +16,19 @@ from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptance
 from toolkit.cli.warning_lines import print_warnings
 
 _OPTIONS: list[Callable[[Any], Any]] = [
+if TYPE_CHECKING:
+    from toolkit.schema.cost import CostModel
+    from toolkit.schema.forecast import Forecast, Question
+
+_FORMS = ("sglang-flags", "sglang-adaptive", "vllm")
+
+
+def _form_or_file(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete --emit, of whose two values click completes neither: a form, else a file."""
+    forms = [CompletionItem(form) for form in _FORMS if form.startswith(begun)]
+    return forms or [CompletionItem(begun, type="file")]
+
+
     click.option(
         "--model",
         "model_path",
@@ -41,7 +55,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--emit",
-        type=(click.Choice(["sglang-flags", "sglang-adaptive", "vllm"]), click.Path(path_type=Path)),
+        type=(click.Choice(_FORMS), click.Path(path_type=Path)),
+        shell_complete=_form_or_file,
         default=None,
         metavar="FORM FILE",
         help="Write what the engine reads: sglang-flags, sglang-adaptive or vllm.",
@@ -67,7 +82,10 @@ def predict_command(
     Every step count is ranked by its tokens per second, with intervals.
 
     \b
-    toolkit predict --model cost-model.json --accept-rate 0.36 --tp-size 2
+    toolkit predict --model cost-model.json --accept-rate 0.36 --engine sglang --tp-size 2
+
+    Next: start the server with the flags after "Set:", profile it, and hold the run against this with
+    `toolkit model check`. With exit code 5 the message names the run that is missing.
     """
     from toolkit.ingest.model_file import read_cost_model, refuse_existing
     from toolkit.recommend.answer import predict

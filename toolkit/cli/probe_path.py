@@ -14,6 +14,8 @@ def probe_path_command(as_json: bool) -> None:
 
     \b
     PYTHONPATH=$(toolkit probe-path) python -m sglang.launch_server ...
+
+    Next: `toolkit profile --server-pid PID --dry-run` says whether the server has loaded it.
     """
     from toolkit.errors import CaptureError
     from toolkit.probe.where import site_folder

@@ -82,6 +82,9 @@ def profile_command(server_pid: int, dry_run: bool, as_json: bool, port: int | N
 
     \b
     toolkit profile --server-pid 4120 --drive "batch=1,4 tokens=512 context=256"
+
+    Next: the same for another step count and for plain decoding (a server each), then
+    `toolkit model fit traces/`.
     """
     from toolkit.live.target import open_target
 

@@ -18,7 +18,8 @@ QUESTION_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--accept-by-position",
         callback=share_list,
-        help="Shares of cycles that kept draft 1, 2, ...: 0.7,0.5,0.3.",
+        metavar="0.7,0.5,0.3",
+        help="Shares of cycles that kept draft 1, 2, ...",
     ),
     click.option(
         "--rate-kind",
@@ -41,9 +42,14 @@ QUESTION_OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--draft-model", help="Choose the fitted group by (a part of) its draft model, or unknown."),
     click.option("--current-steps", type=click.IntRange(0, MOST_STEPS), help="Step count in use; 0 is off."),
     click.option("--verify-share", type=float, help="Verify's share of the cycle, where you know it."),
-    click.option("--steps", callback=step_list, help="Step counts to compare: 0:8 or 1,2,5.  [default: 0:8]"),
+    click.option(
+        "--steps",
+        callback=step_list,
+        metavar="0:8",
+        help="Step counts to compare, also 1,2,5.  [default: 0:8]",
+    ),
     click.option("--topk", type=click.IntRange(1, 64), help="Children per draft step; 1 is a chain."),
-    click.option("--draft-tp", callback=whole_list, help="Draft TP sizes to compare: 1,2,4,8."),
+    click.option("--draft-tp", callback=whole_list, metavar="1,2,4,8", help="Draft TP sizes to compare."),
 ]
 
 
