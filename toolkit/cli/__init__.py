@@ -26,6 +26,7 @@ COMMANDS = {
     "calibrate": "toolkit.cli.calibrate:calibrate_command",
     "model": "toolkit.cli.model:model_command",
     "predict": "toolkit.cli.predict:predict_command",
+    "report": "toolkit.cli.report:report_command",
     "demo": "toolkit.cli.demo:demo_command",
 }
 

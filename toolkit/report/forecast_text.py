@@ -21,15 +21,15 @@ _LEGEND = {
 def forecast_text(forecast: Forecast) -> str:
     """Return situation, candidates, recommendation and what it rests on."""
     parts: list[RenderableType] = [
-        Text(_situation(forecast), style="bold"),
-        Text(_acceptance(forecast.acceptance)),
+        Text(situation_text(forecast), style="bold"),
+        Text(acceptance_text(forecast.acceptance)),
         _candidates(forecast),
     ]
     marks = "".join(_mark(candidate) for candidate in forecast.candidates)
     parts += [Text(text) for mark, text in _LEGEND.items() if mark in marks]
     parts.append(Text(""))
     decided = forecast.recommendation
-    parts.append(Text(f"{_headline(forecast)}: {decided.why}.", style="bold"))
+    parts.append(Text(f"{headline(forecast)}: {decided.why}.", style="bold"))
     parts.append(Text(f"Draft TP: {forecast.draft_tp.why}."))
     flags = _flags(forecast)
     if flags:
@@ -46,7 +46,8 @@ def _beside(forecast: Forecast) -> str:
     return " (in the server's own --speculative-config, beside its method and model)"
 
 
-def _situation(forecast: Forecast) -> str:
+def situation_text(forecast: Forecast) -> str:
+    """Return the server, batch and context that a forecast is of."""
     asked = forecast.inputs
     named = [str(asked[key]) for key in ("engine", "model_name", "gpu") if asked.get(key)]
     if asked.get("tp_size"):
@@ -59,7 +60,8 @@ def _situation(forecast: Forecast) -> str:
     return f"{', '.join(named)}: batch {asked['batch_size']}{context}"
 
 
-def _acceptance(used: AcceptanceUsed) -> str:
+def acceptance_text(used: AcceptanceUsed) -> str:
+    """Return the acceptance of a forecast, how it was read, and what other readings would be."""
     if used.accept_length is None:
         return "Acceptance: not known, so cycle times alone."
     text = f"Acceptance: {used.accept_length:.2f} tokens a cycle"
@@ -164,7 +166,8 @@ def _mark(candidate: Candidate) -> str:
     return ("" if all(beyond) else "^") + ("+" if any(beyond) else "")
 
 
-def _headline(forecast: Forecast) -> str:
+def headline(forecast: Forecast) -> str:
+    """Return what to do in a few words, with its gain."""
     decided = forecast.recommendation
     if decided.candidate is None:
         return decided.action.capitalize()
