@@ -19,7 +19,7 @@ from toolkit.ingest.measurements import read_measurements
 from toolkit.ingest.run_files import RunFiles, files_of_run, kind_by_name, named
 from toolkit.ingest.run_json import read_run_info
 from toolkit.ingest.spans import read_spans
-from toolkit.ingest.traces.chrome import read_trace
+from toolkit.ingest.traces.chrome import TraceReader, read_traces
 from toolkit.schema.measurement import Measurement
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo
@@ -59,9 +59,12 @@ class _Tree:
         return [*said, *self.notes]
 
 
-def read_all(paths: Sequence[Path]) -> tuple[list[Recording], tuple[str, ...]]:
+def read_all(
+    paths: Sequence[Path], *, trace_reader: TraceReader = read_traces
+) -> tuple[list[Recording], tuple[str, ...]]:
     """Read everything under `paths` as recordings, one a run, in order of path.
 
+    `trace_reader` reads the traces of a run: with a cache, on other machines.
     Below a folder of runs, a run folder that cannot be read is left out, and the sentences that are
     returned beside the recordings name it and say why. Raises BadInputError in one sentence for what
     was given by its own path and cannot be read: a path that does not exist, a run folder, a folder
@@ -77,12 +80,13 @@ def read_all(paths: Sequence[Path]) -> tuple[list[Recording], tuple[str, ...]]:
             singles.append(path)
             continue
         tree = _tree(path)
-        again = _read_tree(tree, seen)
+        again = _read_tree(tree, seen, trace_reader)
         if not again and not any(_says_something(recording) for recording in tree.recordings):
             raise _no_run(tree)
         recordings += tree.recordings
         left_out += tree.left_out()
-    recordings += [recording for files in _single_runs(singles) for recording in _read_files(files, None)]
+    for files in _single_runs(singles):
+        recordings += _read_files(files, None, trace_reader)
     return recordings, tuple(left_out)
 
 
@@ -139,7 +143,7 @@ def _entries(folder: Path) -> list[Path]:
         raise BadInputError(f"{folder} cannot be listed ({error.strerror}); check its permissions") from None
 
 
-def _read_tree(tree: _Tree, seen: set[Path]) -> bool:
+def _read_tree(tree: _Tree, seen: set[Path], trace_reader: TraceReader) -> bool:
     """Read the folders of a tree that are not in `seen`; return whether one of them was."""
     again = False
     waiting: list[Path] = []
@@ -150,7 +154,8 @@ def _read_tree(tree: _Tree, seen: set[Path]) -> bool:
         seen.add(folder.resolve())
         waiting.append(folder)
     sizes = [_size_bytes(folder) for folder in waiting]
-    found = mapped(partial(_tried, tree.top), waiting, sizes, worth_sharing=_WORTH_SHARING_BYTES)
+    tried = partial(_tried, tree.top, trace_reader)
+    found = mapped(tried, waiting, sizes, worth_sharing=_WORTH_SHARING_BYTES)
     holding = {above for folder in tree.folders for above in folder.parents}
     for folder, (recordings, notes, refused) in zip(waiting, found, strict=True):
         tree.notes += notes
@@ -166,11 +171,11 @@ def _read_tree(tree: _Tree, seen: set[Path]) -> bool:
 _Tried = tuple[list[Recording] | None, list[str], BadInputError | None]
 
 
-def _tried(top: Path, folder: Path) -> _Tried:
+def _tried(top: Path, trace_reader: TraceReader, folder: Path) -> _Tried:
     """Return what `_read_folder` found, the sentences it added, and why it could not read the folder."""
     notes: list[str] = []
     try:
-        return _read_folder(folder, top, notes), notes, None
+        return _read_folder(folder, top, notes, trace_reader), notes, None
     except BadInputError as error:
         return None, notes, error
 
@@ -182,19 +187,21 @@ def _size_bytes(folder: Path) -> int:
         return 0
 
 
-def _read_folder(folder: Path, top: Path, notes: list[str]) -> list[Recording] | None:
+def _read_folder(
+    folder: Path, top: Path, notes: list[str], trace_reader: TraceReader
+) -> list[Recording] | None:
     """Read one folder; None where it holds no run, with sentences on its files added to `notes`.
 
     Files below `top` that claim nothing are not told one by one: their folder is.
     """
     files = files_of_run(_entries(folder))
     if files.measured:
-        return _read_files(files, folder)
+        return _read_files(files, folder, trace_reader)
     if not files.of("run"):
         notes += files.notes() if folder == top else files.warnings
         return None
     files.warnings.append(f"{folder} holds a run.json but nothing that was measured")
-    return _read_files(files, folder)
+    return _read_files(files, folder, trace_reader)
 
 
 def _single_runs(paths: Iterable[Path]) -> list[RunFiles]:
@@ -232,7 +239,7 @@ def _refuse(path: Path, kind: FileKind) -> None:
         )
 
 
-def _read_files(files: RunFiles, folder: Path | None) -> list[Recording]:
+def _read_files(files: RunFiles, folder: Path | None, trace_reader: TraceReader) -> list[Recording]:
     """Read the files of one run; a table alone gives a recording for each server in it."""
     rows, damage = _rows(files)
     if not any(files.of(kind) for kind in ("trace", "spans", "log", "client", "calibration", "run")):
@@ -241,7 +248,7 @@ def _read_files(files: RunFiles, folder: Path | None) -> list[Recording]:
     for kind, of_kind in _ONE_OF_A_KIND.items():
         _require_one(files.of(kind), of_kind)
     given = next((read_run_info(path) for path in files.of("run")), RunInfo())
-    traces = _traces(files)
+    traces = _traces(files, trace_reader)
     spans = _spans(files)
     log = next((read_server_log(path) for path in files.of("log")), None)  # of two servers: refused
     client = next((client for _, client in files.read("client", read_client)), None)
@@ -280,10 +287,10 @@ def _require_one(paths: Sequence[Path], of_kind: str) -> None:
         )
 
 
-def _traces(files: RunFiles) -> tuple[RankTrace, ...]:
+def _traces(files: RunFiles, trace_reader: TraceReader) -> tuple[RankTrace, ...]:
     """Read one trace a rank."""
     traces: dict[int, RankTrace] = {}
-    for path, trace in files.read("trace", read_trace):
+    for path, trace in files.read_together("trace", trace_reader):
         other = traces.setdefault(trace.tp_rank, trace)
         if other is not trace:
             raise BadInputError(

@@ -16,6 +16,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MOST_WORKERS = 16
+_in_a_fork = False
 
 
 def mapped(
@@ -26,7 +27,7 @@ def mapped(
     Results are the same with one core. A share whose process fails is worked through here, so that an
     error is raised as if nothing had been shared. A process with threads is not forked.
     """
-    workers = min(_cores(), len(items), _MOST_WORKERS)
+    workers = min(cores(), len(items), _MOST_WORKERS)
     if workers < 2 or sum(weights) < worth_sharing:
         return [work(item) for item in items]
     shares = _shares(weights, workers)
@@ -45,11 +46,11 @@ def mapped(
     return [done[index] for index in range(len(items))]
 
 
-def _cores() -> int:
-    """Return on how many cores this process may spread; 1 where forking it is not safe."""
-    if sys.platform != "linux" or threading.active_count() > 1:
+def cores() -> int:
+    """Return on how many cores this process may spread; 1 in a forked one and where forking is not safe."""
+    if _in_a_fork or sys.platform != "linux" or threading.active_count() > 1:
         return 1
-    return len(os.sched_getaffinity(0))
+    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
 
 def _shares(weights: Sequence[int], workers: int) -> list[list[int]]:
@@ -88,7 +89,9 @@ def _forked(work: Callable[[T], R], items: Sequence[T]) -> _Process | None:
 
 def _work_and_exit(work: Callable[[T], R], items: Sequence[T], writing: int) -> NoReturn:
     """Write the results and end this process, whatever happens; the parent knows a failure by their lack."""
+    global _in_a_fork  # noqa: PLW0603
     try:
+        _in_a_fork = True
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
         with os.fdopen(writing, "wb") as file:
             pickle.dump([work(item) for item in items], file, protocol=pickle.HIGHEST_PROTOCOL)

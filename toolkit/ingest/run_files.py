@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -59,6 +59,18 @@ class RunFiles:
                 found.append((path, reader(path)))
             except BadInputError as error:
                 self.refused.append(error)
+        return found
+
+    def read_together(
+        self, kind: FileKind, reader: Callable[[Sequence[Path]], Sequence[T | BadInputError]]
+    ) -> list[tuple[Path, T]]:
+        """Do as `read` does with a reader of all files of a kind at once, which returns what it refuses."""
+        found = []
+        for path, read in zip(self.of(kind), reader(self.of(kind)), strict=True):
+            if isinstance(read, BadInputError):
+                self.refused.append(read)
+            else:
+                found.append((path, read))
         return found
 
     @property

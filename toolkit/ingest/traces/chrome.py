@@ -1,150 +1,30 @@
-"""Torch profiler traces (.json, .json.gz), one file a rank, as a `RankTrace`."""
+"""Torch profiler traces (.json, .json.gz), one file a rank, as `RankTrace`s."""
 
 from __future__ import annotations
 
-import re
-from array import array
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Any
-
-import msgspec
-import numpy as np
-from numpy.typing import NDArray
+from tempfile import TemporaryFile
+from typing import BinaryIO, cast
 
 from toolkit.errors import BadInputError
-from toolkit.ingest.byte_chunks import read_chunks
-from toolkit.ingest.traces.chrome_events import Event, EventArgs, StreamResult, stream_events
-from toolkit.schema.trace import Annotations, HostCalls, Int64s, Kernels, ProcessGroup, RankTrace
-from toolkit.units import NS_PER_S, NS_PER_US
+from toolkit.ingest.forked import cores, mapped
+from toolkit.ingest.traces.chrome_events import StreamResult
+from toolkit.ingest.traces.event_rows import KERNEL
+from toolkit.ingest.traces.file_parts import FilePart, PartRead, fit_together, places_of_parts, read_part
+from toolkit.ingest.traces.merged_rows import MergedRows
+from toolkit.ingest.traces.trace_cache import TraceCache, cache_folder
+from toolkit.ingest.traces.trace_losses import losses, refuse_unusable
+from toolkit.ingest.traces.trace_store import stored_trace, write_trace
+from toolkit.schema.trace import RankTrace
 
-_KERNEL, _HOST, _ANNOTATION = 0, 1, 2
-_START, _ID, _COLUMNS = 1, 3, 7  # columns of start and correlation id, and how many there are
-_CATEGORY = {
-    "kernel": _KERNEL,
-    "gpu_memcpy": _KERNEL,
-    "gpu_memset": _KERNEL,
-    "cuda_runtime": _HOST,
-    "cuda_driver": _HOST,
-    "hip_runtime": _HOST,
-    "user_annotation": _ANNOTATION,
-    # names of profilers before torch 1.13
-    "Kernel": _KERNEL,
-    "Memcpy": _KERNEL,
-    "Memset": _KERNEL,
-    "Runtime": _HOST,
-}
-_LONGEST_NS = 3600 * NS_PER_S  # a longer duration is a counter that overflowed
-_LATEST_NS = 4_000_000_000 * NS_PER_S  # the year 2096; twice as much still fits an int64
-_FEW_DIGITS = 20  # a time this short is before `_LATEST_NS`
-_MOST_DIGITS = 40  # of a time; int() refuses thousands
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,18})?")
-_DTYPE_BYTES = {"BFloat16": 2, "Half": 2, "Float": 4, "Double": 8, "Long": 8, "Int": 4, "Byte": 1, "Char": 1}
-_RANK_IN_NAME = re.compile(r"(?:[-_.]TP[-_]?|[-_.]tp|^tp)(\d+)(?=[-_.])")
-_GLOBAL_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)(?=[-_.])")
-_UNKNOWN_THREAD = -1
-_MOST_RANKS = 1 << 16
-_MOST_ELEMENTS = 1 << 48  # of one message; more is damage
-
-
-class _Columns:
-    """Rows of one kind of event, grown cheaply: name, start, duration, id, lane, and two extras."""
-
-    def __init__(self) -> None:
-        self.values = array("q")
-
-    def columns(self) -> Int64s:
-        """Return a row for each column, in the order in which the events were read."""
-        return np.asarray(np.array(self.values, dtype=np.int64).reshape(-1, _COLUMNS).T)
-
-    def sorted(self) -> list[Int64s]:
-        columns = self.columns()
-        order = np.argsort(columns[_START], kind="stable")
-        return [column[order] for column in columns]
-
-
-class _Collector:
-    """Keeps the columns of the events that are used and forgets the rest."""
-
-    def __init__(self) -> None:
-        self.kinds = (_Columns(), _Columns(), _Columns())
-        self.name_ids: dict[bytes, int] = {}
-        self.bad_times = 0
-        self.bad_ids = 0
-        self.threads: dict[str, int] = {}
-        self.rank_labels: set[str] = set()
-
-    def consume(self, events: list[Event]) -> None:
-        for event in events:
-            kind = _CATEGORY.get(event.cat) if isinstance(event.cat, str) else None
-            if kind is None or event.ph != "X":
-                continue
-            start, duration = _ns(bytes(event.ts)), _ns(bytes(event.dur))
-            if start is None or duration is None or not 0 <= duration < _LONGEST_NS:
-                self.bad_times += 1
-                continue
-            if isinstance(event.pid, str) and event.pid.startswith("["):
-                self.rank_labels.add(event.pid.split("]")[0] + "]")
-            self._append(kind, event, start, duration)
-
-    def _append(self, kind: int, event: Event, start: int, duration: int) -> None:
-        name = self.name_ids.setdefault(bytes(event.name), len(self.name_ids))
-        args = event.args or _NO_ARGS
-        correlation = _whole(args.correlation)
-        known = -1 if correlation is None else correlation
-        self.bad_ids += correlation is None and args.correlation is not None
-        if kind == _KERNEL:
-            lane = self._lane(event.tid if args.stream is None else args.stream)
-            group = _whole(args.group_size) or 0
-            self.kinds[kind].values.extend((name, start, duration, known, lane, group, _message_bytes(args)))
-        elif kind == _ANNOTATION or known >= 0:
-            self.kinds[kind].values.extend((name, start, duration, known, self._lane(event.tid), 0, 0))
-
-    def _lane(self, lane: Any) -> int:
-        number = _whole(lane)
-        if number is not None:
-            return number
-        return _UNKNOWN_THREAD if lane is None else self.threads.setdefault(str(lane), -2 - len(self.threads))
-
-
-_NO_ARGS = EventArgs()
-
-
-def _whole(value: Any) -> int | None:
-    """Return an id or count that fits an int64, also where a tool wrote it as text or with a point."""
-    if value is None:
-        return None
-    if type(value) is int and abs(value) < 1 << 63:
-        return value
-    if isinstance(value, str | float) and _WHOLE.fullmatch(str(value)):
-        return int(float(value)) if isinstance(value, float) else int(value.partition(".")[0])
-    return None
-
-
-def _ns(text: bytes) -> int | None:
-    """Return the ns of a time written in us, to the nearest; None if it is no finite time."""
-    if len(text) < _FEW_DIGITS and text[-4:-3] == b".":
-        thousandths = text[:-4] + text[-3:]
-        if thousandths.isdigit():
-            return int(thousandths)
-    digits = text.strip(b'"')
-    if not 0 < len(digits) <= _MOST_DIGITS:
-        return None
-    whole, dot, fraction = digits.partition(b".")
-    if whole.isdigit() and len(fraction) <= 3 and (fraction.isdigit() or not dot):
-        ns = int(whole) * NS_PER_US + int((fraction + b"000")[:3])
-        return ns if ns < _LATEST_NS else None
-    try:
-        exact = Decimal(digits.decode()) * NS_PER_US
-        return int(exact.to_integral_value()) if abs(exact) < _LATEST_NS else None
-    except (InvalidOperation, ValueError):
-        return None
-
-
-def _message_bytes(args: EventArgs) -> int:
-    width = _DTYPE_BYTES.get(args.dtype, 0) if isinstance(args.dtype, str) else 0
-    elements = _whole(args.elements) or 0
-    return elements * width if 0 <= elements < _MOST_ELEMENTS else 0
+Read = RankTrace | BadInputError
+TraceReader = Callable[[Sequence[Path]], Sequence[Read]]
+_WORTH_SHARING_BYTES = 1 << 20  # of all files: below, forking takes longer than it saves
+_MOST_KERNELS_IN_MEMORY = 50_000  # the columns of more lie in a nameless file
 
 
 def read_trace(path: Path) -> RankTrace:
@@ -153,131 +33,107 @@ def read_trace(path: Path) -> RankTrace:
     Raises BadInputError when the file is no trace, holds several ranks, or nothing in it can be read.
     A trace without kernels is returned as such: only the reader's caller knows if that matters.
     """
-    damage: list[str] = []
-    collector = _Collector()
-    result = stream_events(read_chunks(path, damage), collector.consume)
-    _refuse(path, result, collector, damage)
-    damage += _losses(path, result, collector, known_cut=bool(damage))
-    return _rank_trace(path, result, collector, tuple(damage))
+    (found,) = read_traces([path])
+    if isinstance(found, BadInputError):
+        raise found
+    return found
 
 
-def _losses(path: Path, result: StreamResult, collector: _Collector, known_cut: bool) -> list[str]:
-    """Return sentences on what the file lacks; the cut itself only where its gzip stream did not tell."""
-    found = []
-    if not result.complete and not known_cut:
-        where = "in the middle of an event" if result.cut_event else "before the end of its list of events"
-        found.append(f"the trace ends {where}; {result.events} events before it were read")
-    elif result.cut_end and not known_cut:
-        found.append("the trace ends behind its events; the settings that may have stood there are lost")
-    if result.complete and result.cut_event:
-        found.append("the last event could not be read and was left out")
-    if result.lost_events:
-        found.append(f"{result.lost_events} events could not be read and were left out")
-    if collector.bad_times:
-        found.append(f"{collector.bad_times} events have no usable time or duration and were left out")
-    if collector.bad_ids:
-        found.append(f"{collector.bad_ids} events have no usable correlation id; what launched them is lost")
-    calls = collector.kinds[_HOST].columns()[_ID]
-    shared = len(calls) - len(np.unique(calls))
-    if shared:
-        found.append(
-            f"{shared} calls share their correlation id with another; phases may be taken apart wrongly"
-        )
-    return [f"{path.name}: {sentence}" for sentence in found]
+def read_traces(paths: Sequence[Path], *, cache: bool = False) -> list[Read]:
+    """Read traces on all cores; in place of one that `read_trace` refuses stands its error.
+
+    With `cache`, traces that were read before come from the user's cache folder.
+    """
+    folder = cache_folder() if cache else None
+    kept = TraceCache(folder) if folder else None
+    keys = [kept.key_of(path) if kept else None for path in paths]
+    found: list[Read | None] = [_known(kept, key) if kept and key else None for key in keys]
+    waiting = [i for i, trace in enumerate(found) if trace is None]
+    with ExitStack() as stack:
+        share = cores() // len(waiting) if waiting else 0
+        parts = [_parts(paths[i], share, stack) for i in waiting]
+        for i, own, read in zip(waiting, parts, _read_parts(parts), strict=True):
+            fits = len(read) == 1 or fit_together(read)
+            again = read if fits else [read_part(FilePart(paths[i], spool=own[0].spool))]
+            found[i] = _trace_of(paths[i], again, kept, keys[i])
+    return [trace for trace in found if trace is not None]
 
 
-def _refuse(path: Path, result: StreamResult, collector: _Collector, damage: list[str]) -> None:
-    if not damage and _is_neither_json_nor_gzip(path):
-        damage = ["its bytes are neither JSON nor gzip"]
-    notes = f" ({'; '.join(damage)})" if damage else ""
-    if not result.found_array:
-        raise BadInputError(
-            f"{path} is no profiler trace: it has no traceEvents{notes}; "
-            "pass a torch profiler .json or .json.gz"
-        )
-    if not result.events:
-        raise BadInputError(f"{path} holds no readable event{notes}; record the trace again")
-    if len(collector.rank_labels) > 1:
-        labels = ", ".join(sorted(collector.rank_labels)[:4])
-        raise BadInputError(
-            f"{path} merges several ranks ({labels}); pass the files of the single ranks instead"
-        )
-
-
-def _is_neither_json_nor_gzip(path: Path) -> bool:
-    with open(path, "rb") as file:
-        head = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    return bool(head) and not head.startswith((b"{", b"[", b"\x1f\x8b"))
-
-
-def _rank_trace(
-    path: Path, result: StreamResult, collector: _Collector, damage: tuple[str, ...]
-) -> RankTrace:
-    top = result.top_level
-    found = top.get("distributedInfo")
-    distributed: dict[str, Any] = found if isinstance(found, dict) else {}
-    base = _integer(top.get("baseTimeNanoseconds")) or 0
-    base = base if 0 <= base < _LATEST_NS else 0
-    kernel, host, annotation = (columns.sorted() for columns in collector.kinds)
-    names = tuple(_text(raw) for raw in collector.name_ids)
-    return RankTrace(
-        source=path.name,
-        tp_rank=_rank(path.name, distributed),
-        world_size=_world_size(distributed),
-        names=names,
-        kernels=Kernels(_i32(kernel[0]), kernel[1] + base, *kernel[2:]),
-        host_calls=HostCalls(_i32(host[0]), host[1] + base, *host[2:5]),
-        annotations=Annotations(_i32(annotation[0]), annotation[1] + base, annotation[2], annotation[4]),
-        process_groups=_groups(distributed),
-        gpu=_gpu(top),
-        with_stack=bool(top.get("with_stack")),
-        event_count=result.events,
-        damage=damage,
-    )
-
-
-def _i32(values: Int64s) -> NDArray[np.int32]:
-    return values.astype(np.int32)
-
-
-def _text(raw: bytes) -> str:
-    try:
-        return str(msgspec.json.decode(raw.decode("utf-8", "replace")))
-    except (msgspec.DecodeError, RecursionError):
-        return raw.decode("utf-8", "replace").strip('"')
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _world_size(distributed: dict[str, Any]) -> int | None:
-    found = _integer(distributed.get("world_size"))
-    return found if found is not None and 0 < found <= _MOST_RANKS else None
-
-
-def _rank(file_name: str, distributed: dict[str, Any]) -> int:
-    """The file name says which rank it is; a merged or renamed file falls back on the profiler's word."""
-    for pattern in (_RANK_IN_NAME, _GLOBAL_RANK_IN_NAME):
-        found = pattern.search(file_name)
-        if found:
-            return int(found[1])
-    return _integer(distributed.get("rank")) or 0
-
-
-def _groups(distributed: dict[str, Any]) -> tuple[ProcessGroup, ...]:
-    listed = distributed.get("pg_config")
-    groups = []
-    for entry in listed if isinstance(listed, list) else []:
-        if isinstance(entry, dict) and isinstance(entry.get("ranks"), list):
-            ranks = tuple(rank for rank in entry["ranks"] if isinstance(rank, int))
-            groups.append(ProcessGroup(str(entry.get("pg_name")), str(entry.get("pg_desc")), ranks))
-    return tuple(groups)
-
-
-def _gpu(top: dict[str, Any]) -> str | None:
-    devices = top.get("deviceProperties")
-    if isinstance(devices, list) and devices and isinstance(devices[0], dict):
-        name = devices[0].get("name")
-        return name if isinstance(name, str) else None
+def _known(cache: TraceCache, key: str) -> RankTrace | None:
+    """Return the trace that was kept under a key; None if none was, or not by these readers."""
+    file = cache.open(key)
+    if file is None:
+        return None
+    with file, suppress(OSError, ValueError, LookupError, TypeError):
+        return stored_trace(file)
     return None
+
+
+def _parts(path: Path, wanted: int, stack: ExitStack) -> list[FilePart]:
+    """Return the parts in which a file is read, each with a nameless file for its rows."""
+    places = places_of_parts(path, wanted)
+    if not places:
+        return [FilePart(path, spool=_nameless_file(stack))]
+    return [FilePart(path, start, stop, _nameless_file(stack)) for start, stop in places]
+
+
+def _nameless_file(stack: ExitStack | None = None) -> BinaryIO | None:
+    """Return a file that is gone once it is closed; None where none can be made."""
+    try:
+        file = cast(BinaryIO, TemporaryFile())  # noqa: SIM115
+    except OSError:
+        return None
+    return stack.enter_context(file) if stack else file
+
+
+def _read_parts(parts: Sequence[Sequence[FilePart]]) -> list[list[PartRead]]:
+    """Read the parts of all files, shared among the cores."""
+    every = [part for own in parts for part in own]
+    sizes = [_size_bytes(part) for part in every]
+    read = mapped(read_part, every, sizes, worth_sharing=_WORTH_SHARING_BYTES)
+    for part, one in zip(every, read, strict=True):
+        one.rows.attach(part.spool)
+    following = iter(read)
+    return [[next(following) for _ in own] for own in parts]
+
+
+def _size_bytes(part: FilePart) -> int:
+    if part.stop is not None:
+        return part.stop - part.start
+    try:
+        return part.path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _trace_of(path: Path, parts: Sequence[PartRead], cache: TraceCache | None, key: str | None) -> Read:
+    """Put the parts of one file together: as columns in the cache, in a nameless file, or in memory."""
+    if parts[0].refused:
+        return parts[0].refused
+    rows = MergedRows([part.rows for part in parts])
+    result = _whole_result([part.result for part in parts])
+    damage = [note for part in parts for note in part.damage]
+    try:
+        refuse_unusable(path, result, rows, damage)
+    except BadInputError as error:
+        return error
+    damage += losses(path, result, rows, known_cut=bool(damage))
+    write = partial(write_trace, path=path, rows=rows, result=result, damage=damage)
+    file = cache.keep(path, key, write) if cache and key else None
+    if file is None:
+        large = rows.rows(KERNEL) > _MOST_KERNELS_IN_MEMORY
+        file = (_nameless_file() if large else None) or BytesIO()
+        write(file)
+    with file:
+        trace = stored_trace(file)
+    assert trace is not None
+    return trace
+
+
+def _whole_result(results: Sequence[StreamResult]) -> StreamResult:
+    """Return what one pass would have found: the array begins in the first part and ends in the last."""
+    whole = results[-1]
+    whole.top_level = {key: value for result in results for key, value in result.top_level.items()}
+    whole.found_array = results[0].found_array
+    whole.events = sum(result.events for result in results)
+    return whole

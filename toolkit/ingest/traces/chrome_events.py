@@ -23,9 +23,11 @@ _EVENT_START = re.compile(r"\{\s*" + _KEYS)
 _ARRAY_END = re.compile(r'\]\s*(?:\}|,\s*(?:"|$)|$)')
 _PHASE = re.compile(r'"ph"\s*:')  # each event has one
 _KEY = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
-_TAIL_BYTES = 1 << 16  # where the last boundary of a chunk is looked for first
+_TAILS_BYTES = (1 << 12, 1 << 16)  # where the last boundary of a chunk is looked for first
+_TAIL_BYTES = _TAILS_BYTES[-1]
 _MAX_HEAD_BYTES = 64 << 20
 _LONGEST_EVENT_BYTES = 1 << 20  # one that is open for longer is broken, not cut by the chunk's end
+_BETWEEN = b" \t\r\n\x0b\x0c,"  # what may stand between two events
 _TO_SPACES = bytes(0x20 if byte < 0x20 else byte for byte in range(256))
 
 
@@ -37,6 +39,7 @@ class EventArgs(msgspec.Struct, gc=False):
     group_size: Any = msgspec.field(name="Group size", default=None)
     elements: Any = msgspec.field(name="In msg nelems", default=None)
     dtype: Any = None
+    node: Any = msgspec.field(name="graph node id", default=None)
 
 
 class Event(msgspec.Struct, gc=False):
@@ -77,11 +80,14 @@ _lenient = json.JSONDecoder(strict=False)
 _UNREADABLE = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
-def stream_events(chunks: Iterable[bytes], consume: Consumer) -> StreamResult:
-    """Feed every readable event of a trace to `consume`, in lists, and return what else was found."""
-    result = StreamResult()
+def stream_events(chunks: Iterable[bytes], consume: Consumer, *, inside_events: bool = False) -> StreamResult:
+    """Feed every readable event of a trace to `consume`, in lists, and return what else was found.
+
+    `inside_events`: the chunks begin with an event of the array, as later parts of a file do.
+    """
+    result = StreamResult(found_array=inside_events)
     iterator = iter(chunks)
-    bare, buffer = _after_head(iterator, result)
+    bare, buffer = (False, b"") if inside_events else _after_head(iterator, result)
     if not result.found_array:
         return result
     reader = _Reader(buffer, consume, result)
@@ -95,11 +101,12 @@ def _after_head(chunks: Iterable[bytes], result: StreamResult) -> tuple[bool, by
     """Return whether the trace is a bare array, and what follows the opening bracket of the events."""
     head = b""
     for chunk in chunks:
+        searched = max(0, len(head) - _TAIL_BYTES)
         head += chunk
         if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             result.found_array = True
             return True, head[head.index(b"[") + 1 :]
-        found = _ARRAY_HEAD.search(head)
+        found = _ARRAY_HEAD.search(head, searched)
         if found:
             result.found_array = True
             _add_pairs(head[: found.start()].partition(b"{")[2], result)
@@ -153,7 +160,7 @@ class _Reader:
         cut = _last_boundary(self._buffer)
         if not cut:
             return True
-        piece = self._buffer[:cut].strip().strip(b",")
+        piece = _listed(self._buffer, cut)
         events = _decoded(piece) or _decoded(piece.translate(_TO_SPACES))
         if events is None:
             return False
@@ -205,8 +212,14 @@ class _Reader:
         return len(text)
 
 
+def first_boundary(piece: bytes) -> int:
+    """Return where the first event begins that follows another one in `piece`; 0 where none does."""
+    found = _BOUNDARY.search(piece)
+    return found.end() if found else 0
+
+
 def _last_boundary(buffer: bytes) -> int:
-    for start in (max(0, len(buffer) - _TAIL_BYTES), 0):
+    for start in (*(max(0, len(buffer) - tail) for tail in _TAILS_BYTES), 0):
         last = deque(_BOUNDARY.finditer(buffer, start), maxlen=1)
         if last:
             return last[0].end()
@@ -215,9 +228,19 @@ def _last_boundary(buffer: bytes) -> int:
     return 0
 
 
+def _listed(buffer: bytes, end: int) -> bytes:
+    """Return the events in the first bytes of `buffer` as a JSON array, copied once."""
+    start = 0
+    while start < end and buffer[start] in _BETWEEN:
+        start += 1
+    while end > start and buffer[end - 1] in _BETWEEN:
+        end -= 1
+    return b"".join((b"[", memoryview(buffer)[start:end], b"]"))
+
+
 def _decoded(piece: bytes) -> list[Event] | None:
     try:
-        return _decode_events(b"[" + piece + b"]")
+        return _decode_events(piece)
     except _UNREADABLE:
         return None
 
