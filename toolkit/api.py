@@ -149,7 +149,7 @@ def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
             f"{recordings[0].source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
             "record it with CUDA activity on"
         )
-    sizes = [sum(len(trace.kernels) for trace in recording.traces) for recording in recordings]
+    sizes = [_work(recording) for recording in recordings]
     runs = tuple(mapped(inspect_recording, recordings, sizes, worth_sharing=_WORTH_SHARING_KERNELS))
     return Inspection(
         warnings=tuple(_of_run(run.run, note) for run in runs for note in run.warnings), runs=runs
@@ -166,6 +166,12 @@ def _audited(found: Inspection, offline_accuracy: float | None) -> Inspection:
         return found
     runs = tuple(replace(run, acceptance_audit=audits(run, offline_accuracy)) for run in found.runs)
     return replace(found, runs=runs, warnings=(*found.warnings, *changes(runs)))
+
+
+def _work(recording: Recording) -> int:
+    """Return how much there is to look at in a run, in kernels: a cycle of spans takes as long as three."""
+    kernels = sum(len(trace.kernels) for trace in recording.traces)
+    return kernels + 3 * sum(len(rank.cycles) for rank in recording.spans)
 
 
 def _of_run(run: str, note: str) -> str:

@@ -115,12 +115,15 @@ def _possible(cycle: SpanCycle) -> bool:
     """Say whether no time or count of the cycle is negative, not finite or beyond 64 bits."""
     counts = (cycle.cycle, cycle.t_ns, cycle.batch_size, cycle.padded_batch_size, cycle.context_tokens)
     widths = (cycle.num_steps, cycle.num_draft_tokens)
-    times: list[Iterable[float | None]] = [(cycle.stage_us or {}).values(), (cycle.graph_us or {}).values()]
-    times += [values or () for values in (cycle.collectives_us or {}).values()]
-    numbers = [*counts, *widths, *(cycle.draft_steps_us or ()), *(cycle.correct_drafts or ())]
-    for group in times:
-        numbers.extend(group)
-    return all(number is None or 0 <= number < _TOO_LARGE for number in numbers)
+    groups: list[Iterable[float | None]] = [counts, widths]
+    groups += [times.values() for times in (cycle.stage_us, cycle.graph_us) if times]
+    groups += [values for values in (cycle.draft_steps_us, cycle.correct_drafts) if values]
+    groups += [values for values in (cycle.collectives_us or {}).values() if values]
+    for group in groups:
+        for number in group:
+            if number is not None and not 0 <= number < _TOO_LARGE:
+                return False
+    return True
 
 
 def _named_rank(path: Path) -> int:

@@ -91,8 +91,12 @@ def _key(cycle: SpanCycle, info: RunInfo) -> CellKey:
 
 def _graph(cycle: SpanCycle) -> bool | None:
     """Return whether the target's forward was replayed as a graph."""
-    told = cycle.graph or {}
-    return next((told[phase] for phase in TARGET if phase in told), None)
+    told = cycle.graph
+    if told:
+        for phase in TARGET:
+            if phase in told:
+                return told[phase]
+    return None
 
 
 def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
@@ -104,8 +108,9 @@ def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
     found: dict[int, float] = {}
     since_pause = 0
     ahead: set[int] = set()
+    kinds = {cycle.cycle: _kind(cycle) for cycle in cycles}
     for this, following in pairwise(cycles):
-        if following.cycle != this.cycle + 1 or _kind(following) != _kind(this):
+        if following.cycle != this.cycle + 1 or kinds[following.cycle] != kinds[this.cycle]:
             since_pause = 0
             continue
         found[this.cycle] = us_from_ns(following.t_ns - this.t_ns)
@@ -114,11 +119,10 @@ def _periods(cycles: Sequence[SpanCycle]) -> dict[int, float]:
         since_pause += 1
     if len(ahead) < len(found) / 2:
         found = {cycle: period for cycle, period in found.items() if cycle not in ahead}
-    kinds = {cycle.cycle: _kind(cycle) for cycle in cycles}
-    usual = {
-        kind: float(np.median([period for cycle, period in found.items() if kinds[cycle] == kind]))
-        for kind in {kinds[cycle] for cycle in found}
-    }
+    periods: dict[tuple[int | None, bool | None], list[float]] = defaultdict(list)
+    for cycle, period in found.items():
+        periods[kinds[cycle]].append(period)
+    usual = {kind: float(np.median(same)) for kind, same in periods.items()}
     return {cycle: period for cycle, period in found.items() if 0 < period <= _PAUSE * usual[kinds[cycle]]}
 
 
