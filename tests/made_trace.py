@@ -21,6 +21,13 @@ ARGMAX = (
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(...)"
 )
 ALL_REDUCE = "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, {ranks}u, true>(...)"
+ALL_REDUCES = {  # by the kind of all-reduce that an engine chose
+    "one_shot_push": ALL_REDUCE,
+    "nccl": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+    "cross_device": "void vllm::cross_device_reduce_1stage<__nv_bfloat16, {ranks}>(vllm::RankData*, int)",
+    "fused": "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<"
+    "(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)1, __nv_bfloat16, {ranks}, true>(...)",
+}
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 ACCEPT = "void VerifyTreeGreedy<int, long>(int*, int*, int*, long*)"
 TREE = "build_tree_efficient(long*, long*, long*, bool*)"
@@ -29,6 +36,7 @@ LAYER = (NORM, GEMM, ATTENTION, GEMM, "AR", NORM, GEMM, GEMM, "AR")
 DRAFT = (NORM, GEMM, ATTENTION, GEMM, "AR", NORM, GEMM, GEMM, "AR", GEMM, "AG", ARGMAX)
 WIRE_US = 3.0
 BASE_US = 1_000_000.0
+_SLOWER = 1.1
 
 
 def target(layers: int) -> tuple[str, ...]:
@@ -44,6 +52,8 @@ class Rank:
     host_us: float = 0.0
     gpu_us: float = 0.0
     correlation: int = 100
+    clock_off_us: float = 0.0
+    clock_drift: float = 0.0
     events: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, cat: str, name: str, ts: float, dur: float, **args: Any) -> None:
@@ -56,7 +66,7 @@ class Rank:
                 "name": name,
                 "pid": tid,
                 "tid": tid,
-                "ts": BASE_US + ts,
+                "ts": round(BASE_US + ts * (1 + self.clock_drift) + self.clock_off_us, 3),
                 "dur": dur,
                 "args": args,
             }
@@ -66,10 +76,36 @@ class Rank:
 class Cycles:
     """Writes the same cycles on all ranks and keeps what each phase took, by rank."""
 
-    def __init__(self, ranks: int = 1, *, seed: int = 1, lose: float = 0.0) -> None:
-        self.ranks = [Rank(number) for number in range(ranks)]
+    def __init__(
+        self,
+        ranks: int = 1,
+        *,
+        seed: int = 1,
+        lose: float = 0.0,
+        clocks_us: float = 0.0,
+        drift_ppm: float = 0.0,
+        slow: int | None = None,
+        all_reduce: str = "one_shot_push",
+        steady: bool = False,
+    ) -> None:
+        """`clocks_us` and `drift_ppm`: how far ranks' clocks are off at most; `slow`: a rank of slow kernels.
+
+        `steady`: a kernel takes nearly as long in each replay, as real ones do.
+        """
         self.random = random.Random(seed)
+        clocks = random.Random(seed + 1)
+        self.ranks = [
+            Rank(
+                number,
+                clock_off_us=clocks.uniform(-clocks_us, clocks_us) if number else 0.0,
+                clock_drift=clocks.uniform(-drift_ppm, drift_ppm) * 1e-6 if number else 0.0,
+            )
+            for number in range(ranks)
+        ]
         self.lose = lose
+        self.slow = slow
+        self.steady = steady
+        self.all_reduce = ALL_REDUCES[all_reduce]
         self.truth: dict[str, list[list[float]]] = {}
         self.waits: dict[str, list[list[float]]] = {}
 
@@ -90,11 +126,13 @@ class Cycles:
         for position, name in enumerate(names):
             last = max(rank.gpu_us for rank in self.ranks)
             for rank, ids, span in zip(self.ranks, launches, spans, strict=True):
-                duration = round(2.0 + 3.0 * self.random.random(), 3)
+                duration = self._duration_us(position)
+                if rank.number == self.slow:
+                    duration *= _SLOWER
                 if name in ("AR", "AG"):
                     waits[rank.number] += last - rank.gpu_us
                     duration = last - rank.gpu_us + WIRE_US
-                    name_here = ALL_REDUCE.format(ranks=len(self.ranks)) if name == "AR" else ALL_GATHER
+                    name_here = self.all_reduce.format(ranks=len(self.ranks)) if name == "AR" else ALL_GATHER
                 else:
                     name_here = name
                 span[0], span[1] = min(span[0], rank.gpu_us), rank.gpu_us + duration
@@ -105,6 +143,11 @@ class Cycles:
             self.truth.setdefault(phase, []).append([end - start for start, end in spans])
             self.waits.setdefault(phase, []).append(waits)
         return [(start, end) for start, end in spans]
+
+    def _duration_us(self, position: int) -> float:
+        if self.steady:
+            return round((2.0 + 3.0 * (position * 7 % 10) / 10) * self.random.uniform(0.97, 1.03), 3)
+        return round(2.0 + 3.0 * self.random.random(), 3)
 
     def _launch(self, rank: Rank, kernels: int, graph: bool) -> list[int]:
         ids = []
@@ -129,7 +172,9 @@ class Cycles:
     def named(self, name: str, action: Any) -> Any:
         """Run `action` inside a host range of that name."""
         starts = [rank.host_us for rank in self.ranks]
+        self.host(0.5)
         result = action()
+        self.host(0.5)
         for rank, start in zip(self.ranks, starts, strict=True):
             rank.add("user_annotation", name, start, rank.host_us - start)
         return result

@@ -4,6 +4,7 @@ NS_PER_US = 1_000
 US_PER_MS = 1_000.0
 US_PER_S = 1_000_000.0
 NS_PER_S = 1_000_000_000
+PPM = 1_000_000.0  # a ratio times this is in parts per million
 
 
 def us_from_ns(ns: float) -> float:

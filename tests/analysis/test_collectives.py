@@ -18,7 +18,7 @@ from toolkit.schema.inspection import CollectiveReport
 def collectives_of(made: Cycles, folder: Path, phase: str) -> PhaseCollectives:
     view = trace_view([read_trace(path) for path in made.write(folder)])
     assert view is not None
-    found = phase_collectives(phase, view.traces, view.aligned)
+    found = phase_collectives(view, phase, view.aligned)
     assert found is not None
     return found
 
@@ -53,7 +53,7 @@ def test_one_rank_alone_says_nothing_about_the_wire(tmp_path: Path) -> None:
     made = eagle_cycles(Cycles(ranks=2), 4)
     view = trace_view([read_trace(made.write(tmp_path)[0])])
     assert view is not None
-    found = phase_collectives("verify", view.traces, view.aligned)
+    found = phase_collectives(view, "verify", view.aligned)
     assert found is not None
     assert {(report.wire_us, report.wait_us_per_cycle) for report in found.reports} == {(None, None)}
 
@@ -99,7 +99,7 @@ def test_a_draft_on_every_rank_is_seen_in_the_recorded_run(traces: Path) -> None
     folder = next(traces.glob("*tp2-k3-b1"))
     view = trace_view([read_trace(path) for path in sorted(folder.glob("trace-*"))])
     assert view is not None
-    drafts = phase_collectives("draft", view.traces, view.aligned)
+    drafts = phase_collectives(view, "draft", view.aligned)
     assert drafts is not None
     assert {(one.op, one.per_cycle, one.group_size) for one in drafts.reports} == {
         ("all_reduce", 6, 2),

@@ -108,11 +108,11 @@ def calibrate_command(out: Path, overwrite: bool, as_json: bool, **asked: Any) -
 
     \b
     toolkit calibrate --config models/llama-8b --batch-size 1,8
-    """
-    from toolkit.cli.ending import terminated_as_interrupted
 
     Next: give its run folder to `toolkit model fit` beside profiled runs of the same GPU, and ask
     `toolkit predict` with --draft-tp.
+    """
+    from toolkit.cli.ending import terminated_as_interrupted
     from toolkit.live.calibrating import run_calibration
     from toolkit.live.calibration_folder import write_calibration
     from toolkit.live.run_folder import require_place

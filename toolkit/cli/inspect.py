@@ -37,6 +37,9 @@ def inspect_command(
     toolkit inspect traces/2026-11-29-sglang-llama8b-dummy-tp2-k3-b1
     toolkit inspect server.log --lines
     toolkit inspect traces/my-run --offline-accuracy 0.77
+
+    Next: `toolkit model fit` with the same paths; docs/measures.md says what each number is and how it
+    can mislead.
     """
     if lines:
         _print_lines(paths)
@@ -49,9 +52,6 @@ def inspect_command(
         from toolkit.report.json_text import json_text
 
         click.echo(json_text(inspection))
-
-    Next: `toolkit model fit` with the same paths; docs/measures.md says what each number is and how it
-    can mislead.
     else:
         from toolkit.report.inspect_text import inspection_text
 

@@ -43,12 +43,12 @@ def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: in
 
     \b
     toolkit model fit traces/ -o cost-model.json
+
+    Next: `toolkit predict --accept-rate R`; the run that the fit names after "Next run" narrows it most.
     """
     from toolkit.api import inspect_paths
     from toolkit.ingest.model_file import refuse_existing, write_cost_model
     from toolkit.model.fit import fit_cost_model
-
-    Next: `toolkit predict --accept-rate R`; the run that the fit names after "Next run" narrows it most.
     from toolkit.model.fit_report import fit_report
     from toolkit.report.fit_text import fit_text
     from toolkit.report.json_text import json_text
@@ -71,6 +71,8 @@ def check_command(model_path: Path, paths: tuple[Path, ...], as_json: bool) -> N
 
     \b
     toolkit model check cost-model.json traces/new-run
+
+    Next: where a run lies outside its interval, `toolkit inspect` that run, and fit with it.
     """
     from toolkit.api import inspect_paths
     from toolkit.ingest.model_file import read_cost_model
@@ -79,7 +81,5 @@ def check_command(model_path: Path, paths: tuple[Path, ...], as_json: bool) -> N
     from toolkit.report.json_text import json_text
 
     report = check_model(read_cost_model(model_path), inspect_paths(paths), str(model_path))
-
-    Next: where a run lies outside its interval, `toolkit inspect` that run, and fit with it.
     print_warnings(report.warnings)
     click.echo(json_text(report) if as_json else check_text(report))

@@ -15,11 +15,6 @@ from toolkit.cli.places import refuse_missing_folder
 from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptances
 from toolkit.cli.warning_lines import print_warnings
 
-_OPTIONS: list[Callable[[Any], Any]] = [
-if TYPE_CHECKING:
-    from toolkit.schema.cost import CostModel
-    from toolkit.schema.forecast import Forecast, Question
-
 _FORMS = ("sglang-flags", "sglang-adaptive", "vllm")
 
 
@@ -29,6 +24,7 @@ def _form_or_file(_context: click.Context, _option: click.Parameter, begun: str)
     return forms or [CompletionItem(begun, type="file")]
 
 
+_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--model",
         "model_path",

@@ -41,6 +41,19 @@ class PhaseTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReport:
+    """A rank's clock against that of the first rank, by the ends of their collectives.
+
+    `spread_us`: how far apart single ends still are once offset and drift are taken out.
+    """
+
+    offset_us: float
+    drift_ppm: float
+    spread_us: float
+    collectives: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RankReport:
     """Phases as one rank saw them; `gpu_work_fraction` is GPU busy less waiting for other ranks."""
 
@@ -48,6 +61,7 @@ class RankReport:
     gpu_busy_fraction: float | None
     gpu_work_fraction: float | None = None
     phases: dict[str, PhaseTime]
+    clock: ClockReport | None = None  # of its trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +102,18 @@ class CollectiveReport:
     first_wait_max_us: float | None  # of the rank that waited longest
     matched_fraction: float | None
     source: CollectiveSource = "trace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Straggler:
+    """The rank that most collectives wait for, in that share of the cycles.
+
+    `others_wait_us` is what each of the others waits for it in a cycle: mean over them, median over cycles.
+    """
+
+    tp_rank: int
+    cycles_share: float
+    others_wait_us: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +188,7 @@ class Configuration:
     row: int | None = None  # of the table it was read from
     draft_model: str | None = None  # of its row; None: as its run
     graph: bool | None = None  # the target's forward is replayed as a captured graph, None if not known
+    straggler: Straggler | None = None  # None also where ranks take turns, or only one is known
     notes: tuple[str, ...] = ()  # what the numbers say together, in sentences
 
 

@@ -84,6 +84,7 @@ def _merged(first: Configuration, second: Configuration) -> Configuration:
         else second.throughput_tok_s,
         unattributed_fraction=_either(first.unattributed_fraction, second.unattributed_fraction),
         graph=_either(first.graph, second.graph),
+        straggler=_either(first.straggler, second.straggler),
         notes=(*first.notes, *second.notes),
     )
 
@@ -122,6 +123,7 @@ def _merged_rank(first: RankReport, second: RankReport) -> RankReport:
         gpu_busy_fraction=_either(first.gpu_busy_fraction, second.gpu_busy_fraction),
         gpu_work_fraction=_either(first.gpu_work_fraction, second.gpu_work_fraction),
         phases=phases,
+        clock=_either(first.clock, second.clock),
     )
 
 

@@ -13,9 +13,10 @@ from toolkit.analysis.statistics import spread
 from toolkit.analysis.trace.collectives import PhaseCollectives, phase_collectives
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
 from toolkit.analysis.trace.draft_steps import step_durations_ns, usual_count
-from toolkit.analysis.trace.rank_report import PHASES, RankTimes, rank_times
-from toolkit.analysis.trace.trace_view import TraceView
-from toolkit.schema.inspection import CollectiveReport, Configuration, DraftStep
+from toolkit.analysis.trace.rank_report import RankTimes, rank_times
+from toolkit.analysis.trace.stragglers import straggler, straggler_text
+from toolkit.analysis.trace.trace_view import PHASES, TraceView
+from toolkit.schema.inspection import CollectiveReport, Configuration, DraftStep, Spread, Straggler
 from toolkit.schema.run import RunInfo
 from toolkit.units import us_from_ns
 
@@ -41,17 +42,18 @@ def _batch(cycle: TracedCycle, info: RunInfo) -> int | None:
 def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
     own = [[cycle for cycle in rank.cycles if _batch(cycle, info) == batch] for rank in view.ranks]
     aligned = [ranks for ranks in view.aligned if all(_batch(cycle, info) == batch for cycle in ranks)]
-    by_phase = {name: phase_collectives(name, view.traces, aligned) for name in PHASES}
+    by_phase = {name: phase_collectives(view, name, aligned) for name in PHASES}
     collectives = {name: found for name, found in by_phase.items() if found}
     times = [
         rank_times(
-            trace,
+            view,
+            rank,
             cycles,
             _medians_us({name: found.waits_ns[:, rank] for name, found in collectives.items()}),
             _waiting_us(collectives, rank),
             _medians_us({name: found.totals_ns[:, rank] for name, found in collectives.items()}),
         )
-        for rank, (trace, cycles) in enumerate(zip(view.traces, own, strict=True))
+        for rank, cycles in enumerate(own)
     ]
     tokens = next((cycle.tokens for cycles in own for cycle in cycles if cycle.tokens), None)
     known_steps = info.num_steps
@@ -60,6 +62,7 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
     steps = draft_step_times(view, own, known_steps - 1 if known_steps and known_steps > 1 else None)
     num_steps = known_steps if known_steps is not None else _num_steps(view, own, steps)
     cycle_us = spread(times[0].period_us)
+    late = _straggler(view, collectives, cycle_us)
     return Configuration(
         batch_size=batch,
         padded_batch_size=None,
@@ -77,7 +80,22 @@ def _cell(view: TraceView, batch: int | None, info: RunInfo) -> Configuration:
         collectives=_reports(collectives),
         unattributed_fraction=_unattributed(times),
         graph=_graph(own),
+        straggler=late,
+        notes=(straggler_text(late),) if late else (),
     )
+
+
+def _straggler(
+    view: TraceView, collectives: dict[str, PhaseCollectives], cycle_us: Spread | None
+) -> Straggler | None:
+    """Return the rank that the others wait for, over all phases in which waits are known."""
+    caused = [found.caused_ns[:, view.compared] for found in collectives.values()]
+    known = [one for one in caused if np.isfinite(one).any()]
+    if not known:
+        return None
+    total = np.sum([np.where(np.isfinite(one), one, 0.0) for one in known], axis=0)
+    ranks = [view.ranks[at].tp_rank for at in view.compared]
+    return straggler(total, ranks, cycle_us.median if cycle_us else None)
 
 
 def _graph(own: Sequence[Sequence[TracedCycle]]) -> bool | None:

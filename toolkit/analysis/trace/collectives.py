@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from toolkit.analysis.trace.consensus import Ids, places, usual_sequence
-from toolkit.analysis.trace.cycles import Phase, TracedCycle
-from toolkit.analysis.trace.kernel_names import KernelKind, kernel_kind
+from toolkit.analysis.trace.kernel_names import KernelKind
+from toolkit.analysis.trace.matched import Matched, Numbers, ended_together, ends_together, filled
+from toolkit.analysis.trace.ranks import CycleOnRanks
+from toolkit.analysis.trace.trace_view import TraceView
 from toolkit.schema.inspection import CollectiveReport
 from toolkit.schema.trace import RankTrace
 from toolkit.units import us_from_ns
 
 _USUAL = 0.5  # share of cycles in which a collective of every cycle is recorded, whatever was lost
+MATCHED = 0.95  # share found in their places below which wire and wait are not told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,99 +30,91 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class PhaseCollectives:
-    """Reports of one phase, and what each rank waited in it: `waits_ns[cycle][rank]`, NaN if unmatched.
+    """Reports of one phase, and what each rank waited in it: `waits_ns[cycle, rank]`, NaN if not known.
 
-    `totals_ns[cycle][rank]` is all that a rank spent in the phase's collectives, NaN if none was recorded.
+    `totals_ns[cycle, rank]` is all that a rank spent in the phase's collectives, NaN if none was recorded.
+    `caused_ns[cycle, rank]` is what the others waited on the mean while a rank was the last to come.
+    Ranks are those of the view, also those that are compared with nobody.
     """
 
     reports: tuple[CollectiveReport, ...]
-    waits_ns: np.ndarray
-    totals_ns: np.ndarray
+    waits_ns: Numbers
+    totals_ns: Numbers
+    caused_ns: Numbers
 
 
-def phase_collectives(
-    name: str, traces: Sequence[RankTrace], cycles: Sequence[tuple[TracedCycle, ...]]
-) -> PhaseCollectives | None:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Collectives of cycles in which ranks replayed one kind of graph: arrays by rank, cycle, collective."""
+
+    cycles: tuple[int, ...]
+    kinds: tuple[_Kind, ...]
+    recorded: NDArray[np.bool_]
+    durations: Numbers  # lost ones put in
+    wire: Numbers  # by rank, since groups of ranks have their own; NaN where a rank's was lost
+    waits: Numbers
+    whole: NDArray[np.bool_]  # by collective: all ranks take part in one
+
+
+def phase_collectives(view: TraceView, name: str, cycles: Sequence[CycleOnRanks]) -> PhaseCollectives | None:
     """Describe the collectives of one phase over aligned cycles; None if it has none.
 
-    `traces` and each tuple of `cycles` list the ranks in one order. A collective is the same one on
-    two ranks if it has the same place in the phase's usual kernel sequence in the same cycle.
+    A collective is the same one on two ranks if it has the same place in the graph's usual kernel sequence
+    in the same cycle, and the ranks leave it together.
     """
-    occurrences = [
-        tuple(cycle.phases[name] for cycle in ranks)
-        for ranks in cycles
-        if all(name in c.phases for c in ranks)
-    ]
-    if not occurrences:
+    parts = [_part(view, found) for found in view.matched(name, cycles)]
+    if not parts:
         return None
-    tables = [
-        _RankTable(trace, [phases[rank] for phases in occurrences]) for rank, trace in enumerate(traces)
-    ]
-    slots = tables[0].collective_slots
-    if not slots:
-        return None
-    durations = _durations(tables, len(slots), len(occurrences))  # (ranks, cycles, slots), ns, NaN if lost
-    complete = np.isfinite(durations).all(axis=0)
-    wire = np.where(complete, _quiet_min(durations), np.nan)
-    waits = np.where(complete, durations - wire, np.nan)
-    several = len(traces) > 1
-    rows = []
-    for kind in dict.fromkeys(tables[0].kinds):
-        mine = np.array([other == kind for other in tables[0].kinds])
-        rows.append(_report(name, kind, mine, durations, wire, waits, several))
-    per_cycle = _sum_or_nan(waits, axis=2).T if several else np.full((len(occurrences), len(traces)), np.nan)
-    return PhaseCollectives(tuple(rows), per_cycle, _sum_or_nan(durations, axis=2).T)
+    held = sum(len(part.cycles) for part in parts)
+    missing = sum(view.has(name, cycle) for cycle in cycles) - held  # ranks that replayed different graphs
+    kinds = list(dict.fromkeys(kind for part in parts for kind in part.kinds))
+    several = len(view.compared) > 1
+    split = several and _matched(kinds, parts, missing) >= MATCHED
+    rows = tuple(_report(name, kind, parts, missing, several=several, split=split) for kind in kinds)
+    shape = (len(cycles), len(view.traces))
+    waits, totals, caused = (np.full(shape, np.nan) for _ in range(3))
+    for part in parts:
+        at = np.ix_(part.cycles, view.compared)
+        totals[at] = _sum_or_nan(part.durations).T
+        if split:
+            waits[at] = _sum_or_nan(part.waits).T
+            caused[at] = _caused(part).T
+    return PhaseCollectives(rows, waits, totals, caused)
 
 
-def _durations(tables: Sequence[_RankTable], slots: int, cycles: int) -> np.ndarray:
-    durations = np.full((len(tables), cycles, slots), np.nan)
-    for rank, table in enumerate(tables):
-        if len(table.collective_slots) == slots:  # else this rank runs another graph: nothing matches
-            durations[rank] = table.durations
-    return durations
+def _part(view: TraceView, found: Matched) -> _Part:
+    traces = [view.traces[at] for at in view.compared]
+    kinds = tuple(_kind(kind, traces[0], int(found.sample[0, slot])) for slot, kind in enumerate(found.kinds))
+    groups = np.array([[_group(trace, kind) for kind in kinds] for trace in traces])
+    peers = (groups == groups[0]) & np.array([ends_together(kind) for kind in found.kinds])
+    together = ended_together(found, [view.clocks[at] for at in view.compared], peers)
+    recorded = np.isfinite(found.durations_ns) & together
+    durations = filled(found, traces)
+    wire, waits = np.full(durations.shape, np.nan), np.full(durations.shape, np.nan)
+    for slot in range(len(kinds)):
+        for group in set(groups[:, slot].tolist()):
+            mine = np.flatnonzero(groups[:, slot] == group)
+            own = durations[mine, :, slot]
+            least = own.min(axis=0)
+            waits[mine, :, slot] = own - least
+            whole = recorded[mine, :, slot].all(axis=0)
+            wire[mine, :, slot] = np.where(whole, least, np.nan)
+    whole_group = (groups == groups[0]).all(axis=0)
+    return _Part(found.cycles, kinds, recorded, durations, wire, waits, whole_group)
 
 
-def _quiet_min(durations: np.ndarray) -> np.ndarray:
-    return np.asarray(np.where(np.isfinite(durations), durations, np.inf).min(axis=0))
+def _group(trace: RankTrace, kind: _Kind) -> int:
+    """Return the number of the group that a rank is in for one kind; groups are ranks in a row."""
+    return trace.tp_rank // kind.group_size if kind.group_size else 0
 
 
-def _sum_or_nan(waits: np.ndarray, axis: int) -> np.ndarray:
-    """Sum over collectives, NaN ones (lost, unmatched) taken as the mean of the others; NaN if all are."""
-    matched = np.isfinite(waits)
-    count = matched.sum(axis=axis)
-    total = np.where(matched, waits, 0.0).sum(axis=axis)
-    return np.asarray(np.where(count > 0, total * waits.shape[axis] / np.maximum(count, 1), np.nan))
-
-
-class _RankTable:
-    """Collectives of one phase on one rank: kinds by slot, durations by cycle and slot (ns, NaN if lost)."""
-
-    def __init__(self, trace: RankTrace, phases: Sequence[Phase]) -> None:
-        kernels = trace.kernels
-        ordered = [
-            phase.kernels[np.argsort(kernels.start_ns[phase.kernels], kind="stable")] for phase in phases
-        ]
-        sequences: list[Ids] = [kernels.name[indices].astype(np.int64) for indices in ordered]
-        usual = usual_sequence(sequences)
-        named = [kernel_kind(trace.names[name]) for name in usual]
-        self.collective_slots = [slot for slot, kind in enumerate(named) if kind.kind == "collective"]
-        column = {slot: i for i, slot in enumerate(self.collective_slots)}
-        self.durations = np.full((len(phases), len(column)), np.nan)
-        sample = dict.fromkeys(self.collective_slots, -1)  # one kernel of each slot, for what its launch said
-        for cycle, (indices, sequence) in enumerate(zip(ordered, sequences, strict=True)):
-            for index, slot in zip(indices.tolist(), places(sequence, usual).tolist(), strict=True):
-                if slot in column:
-                    self.durations[cycle, column[slot]] = kernels.duration_ns[index]
-                    sample[slot] = index
-        self.kinds = [self._kind(named[slot], trace, sample[slot]) for slot in self.collective_slots]
-
-    @staticmethod
-    def _kind(kind: KernelKind, trace: RankTrace, index: int) -> _Kind:
-        group = int(trace.kernels.group_size[index]) or kind.group_size or _only_group(trace)
-        message = int(trace.kernels.message_bytes[index])
-        if kind.op == "all_gather":  # launches give one rank's share, a message is the whole array
-            message *= group or 0
-        return _Kind(str(kind.op), str(kind.algorithm), group, message or None)
+def _kind(kind: KernelKind, trace: RankTrace, index: int) -> _Kind:
+    group = (int(trace.kernels.group_size[index]) if index >= 0 else 0) or kind.group_size
+    group = group or _only_group(trace)
+    message = int(trace.kernels.message_bytes[index]) if index >= 0 else 0
+    if kind.op == "all_gather":  # launches give one rank's share, a message is the whole array
+        message *= group or 0
+    return _Kind(str(kind.op), str(kind.algorithm), group, message or None)
 
 
 def _only_group(trace: RankTrace) -> int | None:
@@ -128,37 +123,78 @@ def _only_group(trace: RankTrace) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
+def _sum_or_nan(values: Numbers) -> Numbers:
+    """Sum over collectives, unknown ones taken as the mean of the others; NaN if all are unknown."""
+    known = np.isfinite(values)
+    count = known.sum(axis=2)
+    total = np.where(known, values, 0.0).sum(axis=2)
+    return np.asarray(np.where(count > 0, total * values.shape[2] / np.maximum(count, 1), np.nan))
+
+
+def _caused(part: _Part) -> Numbers:
+    """Return by (rank, cycle) what the others waited, on the mean, where the rank came last."""
+    waits = np.where(np.isfinite(part.waits), part.waits, 0.0)[:, :, part.whole]
+    ranks = len(waits)
+    last = np.argmin(np.where(np.isfinite(part.durations), part.durations, np.inf)[:, :, part.whole], axis=0)
+    others = waits.sum(axis=0) / max(1, ranks - 1)
+    return np.array([np.where(last == rank, others, 0.0).sum(axis=1) for rank in range(ranks)])
+
+
+def _own(kind: _Kind, parts: Sequence[_Part]) -> list[tuple[_Part, NDArray[np.bool_]]]:
+    """Return the parts that have a kind, each with the places of it."""
+    return [(part, np.array([other == kind for other in part.kinds])) for part in parts if kind in part.kinds]
+
+
+def _matched(kinds: Sequence[_Kind], parts: Sequence[_Part], missing: int) -> float:
+    """Return the share of (cycle, place, rank) in which a collective of these kinds was found.
+
+    `missing` cycles are in no part: what ranks ran in them was matched nowhere.
+    """
+    found = expected = 0
+    for kind in kinds:
+        own = _own(kind, parts)
+        found += sum(int(part.recorded[:, :, mine].sum()) for part, mine in own)
+        expected += sum(part.recorded[:, :, mine].size for part, mine in own)
+        part, mine = own[0]
+        expected += missing * len(part.recorded) * int(mine.sum())
+    return found / expected if expected else 0.0
+
+
 def _report(
-    phase: str,
-    kind: _Kind,
-    mine: np.ndarray,
-    durations: np.ndarray,
-    wire: np.ndarray,
-    waits: np.ndarray,
-    several: bool,
+    phase: str, kind: _Kind, parts: Sequence[_Part], missing: int, *, several: bool, split: bool
 ) -> CollectiveReport:
-    recorded = np.isfinite(durations[:, :, mine]).mean(axis=1).max(axis=0)  # share of cycles, by collective
-    matched = np.isfinite(wire[:, mine])
-    first = bool(mine[0])  # this kind holds the phase's first collective
-    first_waits = waits[:, :, 0] if first else None
-    of_a_rank = _sum_or_nan(waits[:, :, mine], axis=2).mean(axis=0)
-    known = several and bool(matched.any())
+    """Return one kind's row, with wire and wait if they may be `split`."""
+    own = _own(kind, parts)
+    first_part, mine = own[0]
+    seen = first_part.recorded[:, :, mine].mean(axis=1).max(axis=0)  # share of cycles, by collective
+    wires = np.concatenate([_once(part, cols) for part, cols in own])
+    known = split and bool(np.isfinite(wires).any())
+    of_a_rank = np.concatenate([_sum_or_nan(part.waits[:, :, cols]).mean(axis=0) for part, cols in own])
+    leading = [part.waits[:, :, 0] for part, cols in own if cols[0]]  # this kind holds the phase's first
+    firsts = np.concatenate(leading, axis=1) if leading and known else None
     return CollectiveReport(
         phase=phase,
         op=kind.op,
         algorithm=kind.algorithm,
         group_size=kind.group_size,
         message_bytes=kind.message_bytes,
-        per_cycle=float(np.count_nonzero(recorded >= _USUAL)),
-        wire_us=_us_median(wire[:, mine]) if known else None,
+        per_cycle=float(np.count_nonzero(seen >= _USUAL)),
+        wire_us=_us_median(wires) if known else None,
         wait_us_per_cycle=_us_median(of_a_rank) if known else None,
-        first_wait_us=_us_median(first_waits.mean(axis=0)) if known and first_waits is not None else None,
-        first_wait_max_us=_us_median(first_waits.max(axis=0)) if known and first_waits is not None else None,
-        matched_fraction=float(matched.mean()) if several else None,
+        first_wait_us=_us_median(firsts.mean(axis=0)) if firsts is not None else None,
+        first_wait_max_us=_us_median(firsts.max(axis=0)) if firsts is not None else None,
+        matched_fraction=_matched([kind], parts, missing) if several else None,
     )
 
 
-def _us_median(values_ns: np.ndarray) -> float | None:
+def _once(part: _Part, columns: NDArray[np.bool_]) -> Numbers:
+    """Return the wire time of each instance, once for each group of ranks."""
+    wire = part.wire[:, :, columns]
+    same = np.r_[np.zeros((1, *wire.shape[1:]), dtype=bool), wire[1:] == wire[:-1]]
+    return np.asarray(wire[~same].ravel())
+
+
+def _us_median(values_ns: Numbers) -> float | None:
     finite = values_ns[np.isfinite(values_ns)]
     return us_from_ns(float(np.median(finite))) if finite.size else None
 

@@ -107,19 +107,12 @@ def _traced(passes: list[dict[int, int]], i: int, j: int) -> list[tuple[int, int
 def places(sequence: Ids, usual: Ids) -> Ids:
     """Return for each entry of `sequence` its index in `usual`, -1 where it has none.
 
-    An occurrence is the usual sequence less what was lost, so each entry goes to the next equal one,
-    skipping no more entries than are missing altogether; an entry that is not there is an addition.
+    An occurrence is the usual sequence less what was lost, maybe with additions: the places are those of
+    a longest common subsequence. Two that differ too much are not the same work, and nothing has a place.
     """
     if len(sequence) == len(usual) and np.array_equal(sequence, usual):
         return np.arange(len(usual), dtype=np.int64)
     found = np.full(len(sequence), -1, dtype=np.int64)
-    names, wanted = sequence.tolist(), usual.tolist()
-    at = 0
-    for i, name in enumerate(names):
-        missing = (len(wanted) - at) - (len(names) - i)  # entries that must still be skipped
-        for step in range(max(0, missing) + 1):
-            if at + step < len(wanted) and wanted[at + step] == name:
-                found[i] = at + step
-                at += step + 1
-                break
+    for at, index in _common(usual.tolist(), sequence.tolist()) or ():
+        found[index] = at
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.analysis.trace.alike import alike_groups
 from toolkit.analysis.trace.annotations import RangeMeaning, meanings
 from toolkit.analysis.trace.kernel_names import KernelClass, kernel_kind
 from toolkit.schema.trace import RankTrace
@@ -59,7 +61,24 @@ class _Builder:
         order = np.lexsort((kernels.start_ns, kernels.correlation))
         correlation = kernels.correlation[order]
         edges = np.flatnonzero(np.r_[True, correlation[1:] != correlation[:-1]])
-        return [launch for group in np.split(order, edges[1:]) for launch in self._of_call(group)]
+        found = [launch for group in np.split(order, edges[1:]) for launch in self._of_call(group)]
+        return self._by_graph(found)
+
+    def _by_graph(self, launches: list[Launch]) -> list[Launch]:
+        """Say of each replay what its graph holds: it may have lost its only kernel of a kind."""
+        graphs = [position for position, launch in enumerate(launches) if launch.graph]
+        names = self.trace.kernels.name
+        sequences = [names[launches[at].kernels].astype(np.int64) for at in graphs]
+        groups = alike_groups(sequences, len(self.trace.names))
+        held = {}
+        for group in set(groups):
+            own = [launches[at] for at, number in zip(graphs, groups, strict=True) if number == group]
+            held[group] = [_most(x.model for x in own), _most(x.whole_forward for x in own)]
+        for at, number in zip(graphs, groups, strict=True):
+            model, whole = held[number]
+            if (launches[at].model, launches[at].whole_forward) != (model, whole):
+                launches[at] = replace(launches[at], model=model, whole_forward=whole)
+        return launches
 
     def _of_call(self, group: NDArray[np.int64]) -> list[Launch]:
         correlation = int(self.trace.kernels.correlation[group[0]])
@@ -100,6 +119,11 @@ class _Builder:
         )
 
 
+def _most(told: Iterable[bool]) -> bool:
+    values = list(told)
+    return 2 * sum(values) >= len(values)
+
+
 class _Ranges:
     """Outermost named host ranges of each thread, for looking up the one around a moment."""
 
@@ -117,10 +141,10 @@ class _Ranges:
                 int(annotations.start_ns[i]),
                 int(annotations.start_ns[i] + annotations.duration_ns[i]),
             )
-            if ends and start < ends[-1]:
+            if ends and start < ends[-1] and end <= ends[-1]:
                 self._inside(ids[-1], meaning)
                 continue
-            starts.append(start)
+            starts.append(max(start, ends[-1]) if ends else start)  # ranges nest: an overlap is of rounding
             ends.append(end)
             ids.append(len(self.meaning))
             self.meaning.append(meaning)

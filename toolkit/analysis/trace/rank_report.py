@@ -11,11 +11,11 @@ import numpy as np
 from toolkit.analysis.statistics import median, spread
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
 from toolkit.analysis.trace.intervals import busy_ns, clipped_busy_ns
-from toolkit.schema.inspection import PhaseTime, RankReport
-from toolkit.schema.trace import Kernels, RankTrace
-from toolkit.units import NS_PER_US, us_from_ns
-
-PHASES = ("draft", "verify", "decode", "sample", "draft_extend")
+from toolkit.analysis.trace.phase_spans import phase_spans_ns
+from toolkit.analysis.trace.trace_view import PHASES, TraceView
+from toolkit.schema.inspection import ClockReport, PhaseTime, RankReport
+from toolkit.schema.trace import Kernels
+from toolkit.units import NS_PER_US, PPM, us_from_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,29 @@ class RankTimes:
 
 
 def rank_times(
-    trace: RankTrace,
+    view: TraceView,
+    position: int,
     cycles: Sequence[TracedCycle],
     waits_us: dict[str, float],
     waiting_us: float | None,
     collectives_us: dict[str, float],
 ) -> RankTimes:
-    """Describe one rank over cycles that follow each other.
+    """Describe the rank at one position of a view over cycles that follow each other.
 
     `waits_us` is the median wait in each phase, `waiting_us` the mean of all waits in a cycle, None if
     ranks could not be compared; `collectives_us` the median time in a phase's collectives, waits included.
     """
+    trace = view.traces[position]
     kernels = trace.kernels
     phases = {
-        name: _phase_time(name, kernels, cycles, waits_us.get(name), collectives_us.get(name))
+        name: _phase_time(
+            name,
+            kernels,
+            cycles,
+            _spans_us(view, name, position, cycles),
+            waits_us.get(name),
+            collectives_us.get(name),
+        )
         for name in PHASES
     }
     windows = [
@@ -61,10 +70,23 @@ def rank_times(
             gpu_busy_fraction=busy / period if period else None,
             gpu_work_fraction=_work_fraction(period, busy, len(windows), waiting_us),
             phases=found,
+            clock=_clock(view, position),
         ),
         period_us=[us_from_ns(window.period_ns) for window in windows],
         busy_us=[us_from_ns(window.busy_ns) for window in windows],
         unattributed_us=[us_from_ns(window.unattributed_ns) for window in windows],
+    )
+
+
+def _clock(view: TraceView, position: int) -> ClockReport | None:
+    clock = view.clocks[position]
+    if clock is None or not clock.collectives:
+        return None
+    return ClockReport(
+        offset_us=us_from_ns(clock.offset_ns),
+        drift_ppm=clock.drift * PPM,
+        spread_us=us_from_ns(clock.spread_ns),
+        collectives=clock.collectives,
     )
 
 
@@ -79,6 +101,7 @@ def _phase_time(
     name: str,
     kernels: Kernels,
     cycles: Sequence[TracedCycle],
+    spans_us: Sequence[float],
     wait_us: float | None,
     collectives_us: float | None,
 ) -> PhaseTime | None:
@@ -86,13 +109,20 @@ def _phase_time(
     if not occurrences:
         return None
     return PhaseTime(
-        graph_us=spread([us_from_ns(phase.end_ns - phase.start_ns) for phase in occurrences]),
+        graph_us=spread(spans_us),
         busy_us=median([us_from_ns(_busy_ns(kernels, phase)) for phase in occurrences]),
         kernels=round(float(np.median([len(phase.kernels) for phase in occurrences]))),
         graph=all(phase.graph for phase in occurrences),
         wait_us=wait_us,
         collectives_us=collectives_us,
     )
+
+
+def _spans_us(view: TraceView, name: str, position: int, cycles: Sequence[TracedCycle]) -> list[float]:
+    graphs = view.graphs.get(name)
+    found = [graphs.of(position, cycle) for cycle in cycles] if graphs else []
+    spans = phase_spans_ns([one for one in found if one], view.traces[position].kernels)
+    return [us_from_ns(span) for span in spans]
 
 
 def _busy_ns(kernels: Kernels, phase: Phase) -> int:

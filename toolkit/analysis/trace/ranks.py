@@ -1,43 +1,88 @@
-"""The same cycle on every rank: pairs cycles of different ranks by the common clock."""
+"""The same cycle on every rank: pairs cycles of ranks whose clocks agree."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolkit.analysis.trace.cycles import RankCycles, TracedCycle
 
 _FARTHEST = 4  # cycles by which the profilers of two ranks may start apart
+_NEAR = 0.5  # of a period: what lies farther is another cycle
+_MOST_CLOCKS = 64  # ranks that are tried as the one to compare with
 
 
-def aligned_cycles(ranks: Sequence[RankCycles]) -> list[tuple[TracedCycle, ...]]:
-    """Return, for each cycle that every rank recorded, that cycle of each rank, in the ranks' order.
+CycleOnRanks = tuple[TracedCycle, ...]
 
-    Ranks of one host share a clock to far less than a cycle, so the shift that brings their cycles
-    nearest is the right one. Where no shift does (other hosts), cycles pair in order.
+
+@dataclass(frozen=True, slots=True)
+class AlignedCycles:
+    """Cycles that all `ranks` (positions in the list given) recorded, each once, on those ranks in order."""
+
+    ranks: tuple[int, ...]
+    cycles: tuple[CycleOnRanks, ...]
+
+
+def aligned_cycles(ranks: Sequence[RankCycles], among: Sequence[int] | None = None) -> AlignedCycles:
+    """Pair the cycles of the ranks that share a clock: of one host, to far less than a cycle.
+
+    Where not all do, they are the largest set that shares one, and the others are compared with nobody.
+    `among`: positions of the ranks that are taken into account; all, if not given.
     """
-    if not ranks or any(not rank.cycles for rank in ranks):
-        return []
-    starts = [np.array([cycle.start_ns for cycle in rank.cycles]) for rank in ranks]
-    shifts = [0] + [_shift(starts[0], other) for other in starts[1:]]
-    low = max(0, *(-shift for shift in shifts))
-    high = min(len(start) - shift for start, shift in zip(starts, shifts, strict=True))
-    return [
-        tuple(rank.cycles[i + shift] for rank, shift in zip(ranks, shifts, strict=True))
-        for i in range(low, high)
-    ]
+    taken = range(len(ranks)) if among is None else among
+    full = [position for position in taken if ranks[position].cycles]
+    if not full:
+        return AlignedCycles((), ())
+    starts = {at: np.array([cycle.start_ns for cycle in ranks[at].cycles], dtype=np.int64) for at in full}
+    period = _period_ns(starts[full[0]])
+    best: dict[int, int] = {}
+    for reference in full[:_MOST_CLOCKS]:
+        near = {at: _offset_ns(starts[reference], starts[at]) for at in full}
+        near = {at: offset for at, offset in near.items() if abs(offset) < _NEAR * period}
+        if len(near) > len(best):
+            best = near
+        if len(best) == len(full):
+            break
+    return _paired(ranks, starts, best, period)
 
 
-def _shift(reference: np.ndarray, other: np.ndarray) -> int:
-    """Return s such that cycle i of the reference is cycle i+s of the other rank."""
-    period = float(np.median(np.diff(reference))) if len(reference) > 1 else np.inf
-    best, least = 0, np.inf
+def _period_ns(starts: NDArray[np.int64]) -> float:
+    return float(np.median(np.diff(starts))) if len(starts) > 1 else np.inf
+
+
+def _offset_ns(reference: NDArray[np.int64], other: NDArray[np.int64]) -> int:
+    """Return by how much the other rank's cycles start later, as most of them do, for the nearest pairing."""
+    least: int | None = None
     for shift in range(-_FARTHEST, _FARTHEST + 1):
         low, high = max(0, -shift), min(len(reference), len(other) - shift)
         if high - low < min(len(reference), len(other)) / 2:
             continue
-        distance = float(np.median(np.abs(other[low + shift : high + shift] - reference[low:high])))
-        if distance < least:
-            best, least = shift, distance
-    return best if least < period else 0
+        offset = int(np.median(other[low + shift : high + shift] - reference[low:high]))
+        if least is None or abs(offset) < abs(least):
+            least = offset
+    return least or 0
+
+
+def _paired(
+    ranks: Sequence[RankCycles], starts: dict[int, NDArray[np.int64]], offsets: dict[int, int], period: float
+) -> AlignedCycles:
+    """Pair each cycle of the first rank with the nearest of every other one, offset taken out."""
+    kept = tuple(sorted(offsets))
+    first = starts[kept[0]] - offsets[kept[0]]
+    partners: list[list[int]] = []
+    for at in kept:
+        own = starts[at] - offsets[at]
+        after = np.clip(np.searchsorted(own, first), 1, max(1, len(own) - 1))
+        before = after - 1
+        after = np.minimum(after, len(own) - 1)
+        nearest = np.where(np.abs(own[before] - first) <= np.abs(own[after] - first), before, after)
+        near = np.abs(own[nearest] - first) < _NEAR * period
+        partners.append(np.where(near, nearest, -1).tolist())
+    rows = [row for row in zip(*partners, strict=True) if min(row) >= 0]
+    cycles = tuple(
+        tuple(ranks[at].cycles[index] for at, index in zip(kept, row, strict=True)) for row in rows
+    )
+    return AlignedCycles(kept, cycles)
