@@ -9,14 +9,18 @@ import numpy as np
 
 from toolkit.analysis.trace.consensus import Ids
 
-_APART = 0.1  # share of a graph's kernels by which two replays of it may differ, where kernels were lost
-_FEWEST_APART = 2  # kernels by which even two small ones may
+_OFTEN = 0.05  # share of all sequences that one must be for what it lacks not to be a loss of the profiler
+_FEWEST_TIMES = 3
+_APART = (1, 0.03)  # kernels, or share of them, by which two that are often seen may differ in all
+_LOST = (4, 0.2)  # kernels, or share of them, that a rare one may lack
+_ADDED = (2, 0.1)  # and that it may have beside those
 
 
 def alike_groups(sequences: Sequence[Ids], names: int) -> list[int]:
     """Return a group number for each sequence of name ids below `names`; those of one graph share theirs.
 
-    The most frequent sequences, and of these the longest, lead the groups; the others join the nearest.
+    The most frequent sequences, and of these the longest, lead the groups. One that is seen often joins
+    only what it hardly differs from: a graph of one draft step less is no replay that lost kernels.
     """
     keys = [sequence.tobytes() for sequence in sequences]
     times = Counter(keys)
@@ -25,11 +29,25 @@ def alike_groups(sequences: Sequence[Ids], names: int) -> list[int]:
     group_of: dict[bytes, int] = {}
     for key in sorted(distinct, key=lambda key: (-times[key], -len(distinct[key]))):
         held = np.bincount(distinct[key], minlength=names)
-        apart = [int(np.abs(head - held).sum()) for head in heads]
+        often = times[key] >= max(_FEWEST_TIMES, _OFTEN * len(sequences))
+        apart = [_apart(head, held, often) for head in heads]
         nearest = int(np.argmin(apart)) if apart else -1
-        if apart and apart[nearest] <= max(_FEWEST_APART, _APART * len(distinct[key])):
+        if apart and np.isfinite(apart[nearest]):
             group_of[key] = nearest
         else:
             group_of[key] = len(heads)
             heads.append(held)
     return [group_of[key] for key in keys]
+
+
+def _apart(head: Ids, held: Ids, often: bool) -> float:
+    """Return by how many kernels a sequence differs from the head of a group; infinite if it is none of it."""
+    lost, added = int(np.maximum(head - held, 0).sum()), int(np.maximum(held - head, 0).sum())
+    size = int(head.sum())
+    if often:
+        return lost + added if lost + added <= _most(_APART, size) else np.inf
+    return lost + added if lost <= _most(_LOST, size) and added <= _most(_ADDED, size) else np.inf
+
+
+def _most(limit: tuple[int, float], size: int) -> float:
+    return min(max(limit[0], limit[1] * size), size / 2)
