@@ -12,12 +12,11 @@ from toolkit.analysis.accept_rate import readings as rate_readings
 from toolkit.analysis.acceptance_audit import audits, changes
 from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
-from toolkit.ingest.folders import read_all
-from toolkit.ingest.forked import mapped
+from toolkit.ingest.folders import read_all, read_each
 from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
 from toolkit.schema.cost import CheckReport, CostModel
 from toolkit.schema.forecast import Forecast, Question, Scenario
-from toolkit.schema.inspection import Inspection
+from toolkit.schema.inspection import Inspection, RunReport
 from toolkit.schema.recording import Recording
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
 ]
 
 Runs = str | Path | Iterable[str | Path] | Sequence[Recording] | Inspection
-_WORTH_SHARING_KERNELS = 20_000  # of all runs: below, forking takes longer than it saves
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[Recording]:
@@ -133,8 +131,8 @@ def inspect_paths(paths: Iterable[str | Path], *, offline_accuracy: float | None
 
     With the draft head's `offline_accuracy` (0 to 1) each run also says whether it reaches what it should.
     """
-    recordings, left_out = read_all([Path(path) for path in paths])
-    found = _audited(inspect_runs(recordings), offline_accuracy)
+    inspected, left_out = read_each([Path(path) for path in paths], _inspected)
+    found = _audited(_inspection(inspected), offline_accuracy)
     return replace(found, warnings=(*left_out, *found.warnings))
 
 
@@ -143,16 +141,27 @@ def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
 
     Raises BadInputError if the runs consist of traces alone and no trace holds a kernel.
     """
-    if recordings and all(map(_is_without_kernels, recordings)):
-        notes = "; ".join(note for trace in recordings[0].traces for note in trace.damage)
-        raise BadInputError(
-            f"{recordings[0].source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
-            "record it with CUDA activity on"
-        )
-    sizes = [_work(recording) for recording in recordings]
-    runs = tuple(mapped(inspect_recording, recordings, sizes, worth_sharing=_WORTH_SHARING_KERNELS))
+    return _inspection([_inspected(recording) for recording in recordings])
+
+
+def _inspection(inspected: Sequence[tuple[RunReport, str | None]]) -> Inspection:
+    faults = [fault for _, fault in inspected if fault is not None]
+    if inspected and len(faults) == len(inspected):
+        raise BadInputError(faults[0])
+    runs = tuple(run for run, _ in inspected)
     return Inspection(
         warnings=tuple(_of_run(run.run, note) for run in runs for note in run.warnings), runs=runs
+    )
+
+
+def _inspected(recording: Recording) -> tuple[RunReport, str | None]:
+    """Return what is found in a run, and what is wrong if it is nothing but traces without the GPU."""
+    if not _is_without_kernels(recording):
+        return inspect_recording(recording), None
+    notes = "; ".join(note for trace in recording.traces for note in trace.damage)
+    return inspect_recording(recording), (
+        f"{recording.source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
+        "record it with CUDA activity on"
     )
 
 
@@ -166,12 +175,6 @@ def _audited(found: Inspection, offline_accuracy: float | None) -> Inspection:
         return found
     runs = tuple(replace(run, acceptance_audit=audits(run, offline_accuracy)) for run in found.runs)
     return replace(found, runs=runs, warnings=(*found.warnings, *changes(runs)))
-
-
-def _work(recording: Recording) -> int:
-    """Return how much there is to look at in a run, in kernels: a cycle of spans takes as long as three."""
-    kernels = sum(len(trace.kernels) for trace in recording.traces)
-    return kernels + 3 * sum(len(rank.cycles) for rank in recording.spans)
 
 
 def _of_run(run: str, note: str) -> str:

@@ -75,7 +75,7 @@ def test_runs_read_by_several_processes_are_those_read_by_one(tmp_path: Path) ->
         "from toolkit import api\n"
         "from toolkit.report.json_text import json_text\n"
         "forked.cores = lambda: int(sys.argv[1])\n"
-        "folders._WORTH_SHARING_BYTES = api._WORTH_SHARING_KERNELS = 1\n"
+        "folders._WORTH_SHARING_BYTES = 1\n"
         f"runs = sorted(Path({str(traces)!r}).glob('*tp2*'))[:6]\n"
         "print(json_text(api.inspect_paths(runs)))"
     )

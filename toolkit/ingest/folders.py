@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from toolkit.errors import BadInputError
 from toolkit.ingest.calibration import read_calibration
@@ -26,6 +27,8 @@ from toolkit.schema.run import RunInfo
 from toolkit.schema.spans import RankSpans
 from toolkit.schema.trace import RankTrace
 
+T = TypeVar("T")
+
 _DEEPEST = 4  # folders below the one given; a run folder has none
 _WORTH_SHARING_BYTES = 1 << 20  # of all files: below, forking takes longer than it saves
 _RANK_PART = re.compile(r"(?i)(?:tp|rank)[-_]?\d+")
@@ -37,12 +40,21 @@ _ONE_OF_A_KIND: dict[FileKind, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Found(Generic[T]):
+    """What was made of one recording; `empty` where it holds no more than the name of its run."""
+
+    made: T
+    empty: bool
+    warnings: tuple[str, ...]
+
+
 @dataclass
-class _Tree:
+class _Tree(Generic[T]):
     """What was found below one folder that was given."""
 
     top: Path
-    recordings: list[Recording] = field(default_factory=list)
+    found: list[_Found[T]] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)  # that hold files
     empty: list[Path] = field(default_factory=list)
     without_run: list[Path] = field(default_factory=list)  # nor a folder of runs
@@ -62,15 +74,23 @@ class _Tree:
 def read_all(
     paths: Sequence[Path], *, trace_reader: TraceReader = read_traces
 ) -> tuple[list[Recording], tuple[str, ...]]:
-    """Read everything under `paths` as recordings, one a run, in order of path.
+    """Read everything under `paths` as recordings, one a run, in order of path; see `read_each`."""
+    return read_each(paths, lambda recording: recording, trace_reader=trace_reader)
 
-    `trace_reader` reads the traces of a run: with a cache, on other machines.
+
+def read_each(
+    paths: Sequence[Path], work: Callable[[Recording], T], *, trace_reader: TraceReader = read_traces
+) -> tuple[list[T], tuple[str, ...]]:
+    """Return what `work` makes of each recording under `paths`, one a run, in order of path.
+
+    It is made by the process that read the recording, so that of many large runs the results alone come
+    together. `trace_reader` reads the traces of a run: with a cache, on other machines.
     Below a folder of runs, a run folder that cannot be read is left out, and the sentences that are
     returned beside the recordings name it and say why. Raises BadInputError in one sentence for what
     was given by its own path and cannot be read: a path that does not exist, a run folder, a folder
     without a run that can be read, a file of no known kind, files of two servers in one folder.
     """
-    recordings: list[Recording] = []
+    made: list[T] = []
     left_out: list[str] = []
     singles: list[Path] = []
     seen: set[Path] = set()  # a folder may be given beside the one that holds it
@@ -79,18 +99,18 @@ def read_all(
         if path.is_file():
             singles.append(path)
             continue
-        tree = _tree(path)
-        again = _read_tree(tree, seen, trace_reader)
-        if not again and not any(_says_something(recording) for recording in tree.recordings):
+        tree: _Tree[T] = _tree(path)
+        again = _read_tree(tree, seen, trace_reader, work)
+        if not again and all(one.empty for one in tree.found):
             raise _no_run(tree)
-        recordings += tree.recordings
+        made += [one.made for one in tree.found]
         left_out += tree.left_out()
     for files in _single_runs(singles):
-        recordings += _read_files(files, None, trace_reader)
-    return recordings, tuple(left_out)
+        made += [work(recording) for recording in _read_files(files, None, trace_reader)]
+    return made, tuple(left_out)
 
 
-def _no_run(tree: _Tree) -> BadInputError:
+def _no_run(tree: _Tree[T]) -> BadInputError:
     """Return the error for a folder of which nothing can be read."""
     if len(tree.refused) == 1:
         return tree.refused[0][1]
@@ -99,7 +119,7 @@ def _no_run(tree: _Tree) -> BadInputError:
             f"{tree.top} holds no run that can be read: {len(tree.refused)} run folders cannot, the first "
             f"because {tree.refused[0][1]}"
         )
-    notes = [*tree.notes, *(note for recording in tree.recordings for note in recording.warnings)]
+    notes = [*tree.notes, *(note for one in tree.found for note in one.warnings)]
     why = f" ({'; '.join(notes)})" if notes else ""
     return BadInputError(
         f"{tree.top} holds no run: no trace, spans, log, client.json, calibration.json or measurements.csv "
@@ -113,9 +133,9 @@ def _says_something(recording: Recording) -> bool:
     return any(parts) or recording.calibration is not None
 
 
-def _tree(top: Path) -> _Tree:
+def _tree(top: Path) -> _Tree[T]:
     """Return `top` with the folders below it that hold files or nothing, links to folders not followed."""
-    tree = _Tree(top)
+    tree: _Tree[T] = _Tree(top)
     waiting = [(top, 0)]
     while waiting:
         folder, depth = waiting.pop()
@@ -143,7 +163,9 @@ def _entries(folder: Path) -> list[Path]:
         raise BadInputError(f"{folder} cannot be listed ({error.strerror}); check its permissions") from None
 
 
-def _read_tree(tree: _Tree, seen: set[Path], trace_reader: TraceReader) -> bool:
+def _read_tree(
+    tree: _Tree[T], seen: set[Path], trace_reader: TraceReader, work: Callable[[Recording], T]
+) -> bool:
     """Read the folders of a tree that are not in `seen`; return whether one of them was."""
     again = False
     waiting: list[Path] = []
@@ -154,30 +176,32 @@ def _read_tree(tree: _Tree, seen: set[Path], trace_reader: TraceReader) -> bool:
         seen.add(folder.resolve())
         waiting.append(folder)
     sizes = [_size_bytes(folder) for folder in waiting]
-    tried = partial(_tried, tree.top, trace_reader)
+    tried = partial(_tried, tree.top, trace_reader, work)
     found = mapped(tried, waiting, sizes, worth_sharing=_WORTH_SHARING_BYTES)
     holding = {above for folder in tree.folders for above in folder.parents}
-    for folder, (recordings, notes, refused) in zip(waiting, found, strict=True):
+    for folder, (made, notes, refused) in zip(waiting, found, strict=True):
         tree.notes += notes
         if refused is not None:
             tree.refused.append((folder, refused))
             continue
-        tree.recordings += recordings or []
-        if recordings is None and folder not in holding:
+        tree.found += made or []
+        if made is None and folder not in holding:
             tree.without_run.append(folder)
     return again
 
 
-_Tried = tuple[list[Recording] | None, list[str], BadInputError | None]
-
-
-def _tried(top: Path, trace_reader: TraceReader, folder: Path) -> _Tried:
-    """Return what `_read_folder` found, the sentences it added, and why it could not read the folder."""
+def _tried(
+    top: Path, trace_reader: TraceReader, work: Callable[[Recording], T], folder: Path
+) -> tuple[list[_Found[T]] | None, list[str], BadInputError | None]:
+    """Return what `work` makes of a folder's runs, sentences on it, and why it could not be read."""
     notes: list[str] = []
     try:
-        return _read_folder(folder, top, notes, trace_reader), notes, None
+        recordings = _read_folder(folder, top, notes, trace_reader)
     except BadInputError as error:
         return None, notes, error
+    if recordings is None:
+        return None, notes, None
+    return [_Found(work(one), not _says_something(one), one.warnings) for one in recordings], notes, None
 
 
 def _size_bytes(folder: Path) -> int:
