@@ -12,6 +12,7 @@ import click
 
 from toolkit.cli.number_lists import whole_list
 from toolkit.cli.options import with_options
+from toolkit.cli.plotting import PLOT, refuse_plots, write_plots
 from toolkit.cli.progress import Progress
 from toolkit.errors import BadInputError, CaptureError
 
@@ -93,14 +94,15 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--gpus", type=click.IntRange(1, 64), help="GPUs to use (on the CPU: ranks).  [default: all]"
     ),
     click.option("--quick", is_flag=True, help="Fewer sizes, one batch size, fewer repeats."),
-    click.option("--overwrite", is_flag=True, help="Replace a run folder of the same name."),
+    PLOT,
+    click.option("--overwrite", is_flag=True, help="Replace a run folder of the same name and figures."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object (toolkit.calibration/1)."),
 ]
 
 
 @click.command("calibrate")
 @with_options(_OPTIONS)
-def calibrate_command(out: Path, overwrite: bool, as_json: bool, **asked: Any) -> None:
+def calibrate_command(out: Path, plot: Path | None, overwrite: bool, as_json: bool, **asked: Any) -> None:
     """Measure this host without a server.
 
     Collectives by algorithm, size and group, memory bandwidth, and single draft and verify forwards at
@@ -113,6 +115,7 @@ def calibrate_command(out: Path, overwrite: bool, as_json: bool, **asked: Any) -
     `toolkit predict` with --draft-tp.
     """
     from toolkit.cli.ending import terminated_as_interrupted
+    from toolkit.figures.drawings import CALIBRATION_NAMES, calibration_drawings
     from toolkit.live.calibrating import run_calibration
     from toolkit.live.calibration_folder import write_calibration
     from toolkit.live.run_folder import require_place
@@ -125,6 +128,7 @@ def calibrate_command(out: Path, overwrite: bool, as_json: bool, **asked: Any) -
     if importlib.util.find_spec("torch") is None:
         raise CaptureError("calibrating runs forwards of a model, which needs torch; install toolkit[torch]")
     require_place(out)
+    refuse_plots(plot, CALIBRATION_NAMES, overwrite=overwrite)
     progress, begin = Progress(), time.monotonic()
     try:
         with terminated_as_interrupted():
@@ -133,6 +137,7 @@ def calibrate_command(out: Path, overwrite: bool, as_json: bool, **asked: Any) -
         progress.clear()
     seconds = time.monotonic() - begin
     folder = write_calibration(out, found, engine_version, seconds, overwrite=overwrite)
+    write_plots(plot, calibration_drawings(found), overwrite=overwrite)
     click.echo(json_text(found) if as_json else calibration_text(found, str(folder)))
 
 

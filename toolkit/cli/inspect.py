@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from toolkit.cli.number_lists import finite
+from toolkit.cli.plotting import PLOT, write_plots
 from toolkit.cli.warning_lines import print_warnings
 from toolkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from toolkit.schema.inspection import Inspection
 
 
 @click.command("inspect")
@@ -24,8 +29,15 @@ from toolkit.errors import UsageError
     metavar="P",
     help="Share of next tokens that the draft head gets right offline: does the server reach what it should?",
 )
+@PLOT
+@click.option("--overwrite", is_flag=True, help="Replace existing figures.")
 def inspect_command(
-    paths: tuple[Path, ...], as_json: bool, lines: bool, offline_accuracy: float | None
+    paths: tuple[Path, ...],
+    as_json: bool,
+    lines: bool,
+    offline_accuracy: float | None,
+    plot: Path | None,
+    overwrite: bool,
 ) -> None:
     """Show where the time of a decode cycle goes.
 
@@ -42,12 +54,16 @@ def inspect_command(
     can mislead.
     """
     if lines:
+        if plot is not None:
+            raise UsageError("--lines prints what a log says and draws nothing; leave out --plot")
         _print_lines(paths)
         return
     from toolkit.api import inspect_paths
 
     inspection = inspect_paths(paths, offline_accuracy=offline_accuracy)
     print_warnings(inspection.warnings)
+    if plot is not None:
+        _plot(inspection, plot, overwrite=overwrite)
     if as_json:
         from toolkit.report.json_text import json_text
 
@@ -56,6 +72,15 @@ def inspect_command(
         from toolkit.report.inspect_text import inspection_text
 
         click.echo(inspection_text(inspection))
+
+
+def _plot(inspection: Inspection, folder: Path, *, overwrite: bool) -> None:
+    """Write the figures of the runs; of many, single cycles are drawn for the first few."""
+    from toolkit.figures.drawings import inspection_drawings, left_out_cycles
+
+    write_plots(folder, inspection_drawings(inspection), overwrite=overwrite)
+    if left_out := left_out_cycles(inspection):
+        click.echo(f"toolkit: cycles of {left_out} more are not drawn; give fewer runs to see them", err=True)
 
 
 def _print_lines(paths: tuple[Path, ...]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from toolkit.cli.places import refuse_missing_folder
+from toolkit.cli.plotting import PLOT, refuse_plots, write_plots
 from toolkit.cli.warning_lines import print_warnings
 
 _PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
@@ -33,12 +34,15 @@ def model_command() -> None:
     show_default=True,
     help="Where the model goes.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace an existing model.")
+@PLOT
+@click.option("--overwrite", is_flag=True, help="Replace an existing model and figures.")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the resampling behind the intervals."
 )
 @_JSON
-def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: int, as_json: bool) -> None:
+def fit_command(
+    paths: tuple[Path, ...], output: Path, plot: Path | None, overwrite: bool, seed: int, as_json: bool
+) -> None:
     """Fit the cost model to run folders, traces, logs or measurements.csv.
 
     \b
@@ -47,6 +51,7 @@ def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: in
     Next: `toolkit predict --accept-rate R`; the run that the fit names after "Next run" narrows it most.
     """
     from toolkit.api import inspect_paths
+    from toolkit.figures.drawings import fit_drawings
     from toolkit.ingest.model_file import refuse_existing, write_cost_model
     from toolkit.model.fit import fit_cost_model
     from toolkit.model.fit_report import fit_report
@@ -56,7 +61,10 @@ def fit_command(paths: tuple[Path, ...], output: Path, overwrite: bool, seed: in
     refuse_existing(output, overwrite=overwrite)
     refuse_missing_folder(output)
     model = fit_cost_model(inspect_paths(paths), seed=seed)
+    drawings = fit_drawings(model)
+    refuse_plots(plot, [one.name for one in drawings], overwrite=overwrite)
     write_cost_model(output, model, overwrite=overwrite)
+    write_plots(plot, drawings, overwrite=overwrite)
     report = fit_report(model, str(output))
     print_warnings(report.warnings)
     click.echo(json_text(report) if as_json else fit_text(report))

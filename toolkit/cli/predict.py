@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -12,8 +12,13 @@ from click.shell_completion import CompletionItem
 from toolkit.cli.number_lists import finite
 from toolkit.cli.options import with_options
 from toolkit.cli.places import refuse_missing_folder
+from toolkit.cli.plotting import PLOT, write_plots
 from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptances
 from toolkit.cli.warning_lines import print_warnings
+
+if TYPE_CHECKING:
+    from toolkit.schema.cost import CostModel
+    from toolkit.schema.forecast import Forecast, Question
 
 _FORMS = ("sglang-flags", "sglang-adaptive", "vllm")
 
@@ -57,7 +62,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         metavar="FORM FILE",
         help="Write what the engine reads: sglang-flags, sglang-adaptive or vllm.",
     ),
-    click.option("--overwrite", is_flag=True, help="Replace an existing FILE."),
+    PLOT,
+    click.option("--overwrite", is_flag=True, help="Replace an existing FILE and figures."),
     click.option("--anyway", is_flag=True, help="Answer although the runs do not determine it, marked."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
 ]
@@ -69,6 +75,7 @@ def predict_command(
     model_path: Path,
     scenarios: Path | None,
     emit: tuple[str, Path] | None,
+    plot: Path | None,
     overwrite: bool,
     as_json: bool,
     **asked: Any,
@@ -103,7 +110,19 @@ def predict_command(
         from toolkit.cli.emitting import write_emitted
 
         click.echo(write_emitted(emit, model, question, forecast, overwrite=overwrite), err=True)
+    if plot is not None:
+        _plot(model, question, forecast, plot, overwrite=overwrite)
     click.echo(json_text(forecast) if as_json else forecast_text(forecast))
+
+
+def _plot(model: CostModel, question: Question, forecast: Forecast, folder: Path, *, overwrite: bool) -> None:
+    """Write the figures of a forecast, with the same question at the batch sizes of the fitted runs."""
+    from toolkit.figures.drawings import forecast_drawings
+    from toolkit.recommend.by_batch import forecasts_by_batch
+
+    by_batch = () if question.scenarios else forecasts_by_batch(model, question)
+    drawings = [] if question.scenarios else forecast_drawings(forecast, by_batch)
+    write_plots(folder, drawings, overwrite=overwrite)
 
 
 def _scenarios(path: Path) -> tuple[Any, ...]:

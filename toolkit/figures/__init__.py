@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from toolkit.figures.allreduce import allreduce_figure
     from toolkit.figures.batch_map import batch_map_figure
     from toolkit.figures.checked import checked_figure
+    from toolkit.figures.comparison import comparisons
     from toolkit.figures.cycle import cycle_figure
     from toolkit.figures.draft_tp import draft_tp_figure
     from toolkit.figures.fitted import fitted_figure
+    from toolkit.figures.positions import with_positions
     from toolkit.figures.throughput import throughput_figure
 
 __all__ = [
@@ -21,17 +23,21 @@ __all__ = [
     "allreduce_figure",
     "batch_map_figure",
     "checked_figure",
+    "comparisons",
     "cycle_figure",
     "draft_tp_figure",
     "fitted_figure",
     "throughput_figure",
+    "with_positions",
 ]
+_CHOOSING = {"comparisons": "comparison", "with_positions": "positions"}  # no figures, but what to draw
 
 
 def __getattr__(name: str) -> object:
-    """Return a figure's function from the module of its name: matplotlib is imported with the first."""
+    """Return a function from its module: matplotlib is imported with the first figure."""
     if name not in __all__:
         raise AttributeError(f"module 'toolkit.figures' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"toolkit.figures.{name.removesuffix('_figure')}"), name)
+    module = _CHOOSING.get(name, name.removesuffix("_figure"))
+    return getattr(importlib.import_module(f"toolkit.figures.{module}"), name)

@@ -10,6 +10,7 @@ from toolkit.schema.calibration import Calibration, CollectiveLatency, Collectiv
 
 _NAMES = {"all_reduce": "all-reduce", "all_gather": "all-gather", "broadcast": "broadcast"}
 _KB, _MB = 1 << 10, 1 << 20
+_FEW_TICKS = 3
 
 
 @styled
@@ -78,8 +79,17 @@ def _ticks(axes: Axes, sizes: list[int]) -> None:
     axes.set_xticks(shown, [_size(size) for size in shown])
     axes.minorticks_off()
     low, high = axes.get_ylim()
-    axes.set_yticks([tick for tick in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low <= tick <= high])
+    axes.set_yticks(_nice(low, high, (1, 2, 5)) or [low])
+    if len(axes.get_yticks()) < _FEW_TICKS:
+        axes.set_yticks(_nice(low, high, (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)) or [low])
+    axes.set_ylim(low, high)
     axes.yaxis.set_major_formatter("{x:g}")
+
+
+def _nice(low: float, high: float, digits: tuple[float, ...]) -> list[float]:
+    """Return the numbers with one of these leading digits between two ends."""
+    found = [digit * 10.0**power for power in range(-1, 6) for digit in digits]
+    return [number for number in found if low <= number <= high]
 
 
 def _size(count: int) -> str:

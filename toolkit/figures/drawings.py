@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from toolkit import figures
 from toolkit.figures.comparison import comparisons
+from toolkit.figures.positions import with_positions
 from toolkit.schema.calibration import Calibration
 from toolkit.schema.cost import CostModel, GroupModel
 from toolkit.schema.forecast import Forecast
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WORTH_A_FIGURE = 0.1  # of the cycles of the run's largest configuration
+CALIBRATION_NAMES = ("allreduce-latency",)  # known before anything is measured
 MOST_CYCLES = 8  # figures of single cycles: a folder of a hundred runs would fill the other folder
 
 
@@ -32,8 +34,6 @@ class Drawing:
 
 def inspection_drawings(inspection: Inspection) -> list[Drawing]:
     """Return cycles of the first runs with phases, each comparison with plain decoding, and acceptance."""
-    from toolkit.figures.acceptance import with_positions
-
     found = []
     for run, cell in _with_phases(inspection)[:MOST_CYCLES]:
         several = sum(bool(one.ranks) for one in run.configurations) > 1
@@ -86,7 +86,7 @@ def calibration_drawings(calibration: Calibration) -> list[Drawing]:
     """Return the latency of all-reduces, where the host has any."""
     if not any(one.op == "all_reduce" for one in calibration.collectives):
         return []
-    return [Drawing("allreduce-latency", partial(figures.allreduce_figure, calibration))]
+    return [Drawing(CALIBRATION_NAMES[0], partial(figures.allreduce_figure, calibration))]
 
 
 def _with_phases(inspection: Inspection) -> list[tuple[RunReport, Configuration]]:

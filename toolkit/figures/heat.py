@@ -1,4 +1,4 @@
-"""Speed-up over plain decoding as a colour: the same scale in every map."""
+"""Speed-up over plain decoding as a colour, equal ratios equally far apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toolkit.figures.style import PALE, SEQUENTIAL
 
 _NEAREST = (0.8, 1.25)  # ends of the scale where all speed-ups are nearer to 1
-_TICKS = (0.25, 0.33, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+_TICKS = (0.25, 0.33, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
 def speed_up_mesh(

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
-def figure_paths(folder: Path, drawings: Iterable[Drawing]) -> list[Path]:
-    """Return the files that `save_drawings` writes."""
-    return [folder / f"{one.name}.{ending}" for one in drawings for ending in _METADATA]
+def figure_paths(folder: Path, names: Iterable[str]) -> list[Path]:
+    """Return the files of figures with these names."""
+    return [folder / f"{name}.{ending}" for name in names for ending in _METADATA]
 
 
-def refuse_existing_figures(folder: Path, drawings: Iterable[Drawing], *, overwrite: bool) -> None:
+def refuse_existing_figures(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
     """Raise UsageError if a figure's file exists, before anything is drawn."""
-    for path in figure_paths(folder, drawings):
+    for path in figure_paths(folder, names):
         refuse_existing(path, overwrite=overwrite)
 
 
@@ -33,20 +33,21 @@ def save_drawings(folder: Path, drawings: Sequence[Drawing], *, overwrite: bool 
 
     The folder is made where it does not exist.
     """
-    refuse_existing_figures(folder, drawings, overwrite=overwrite)
+    names = [one.name for one in drawings]
+    refuse_existing_figures(folder, names, overwrite=overwrite)
     for one in drawings:
         figure = one.draw()
         for ending in _METADATA:
             path = folder / f"{one.name}.{ending}"
             write_new_bytes(path, figure_bytes(figure, ending), overwrite=overwrite)
-    return figure_paths(folder, drawings)
+    return figure_paths(folder, names)
 
 
-def figure_bytes(figure: Figure, ending: str = "png") -> bytes:
+def figure_bytes(figure: Figure, ending: str = "png", *, dots_per_inch: float | None = None) -> bytes:
     """Return a figure as a PNG or SVG file in the toolkit's style, whatever the reader's own settings are."""
     from toolkit.figures.style import in_style
 
     out = io.BytesIO()
     with in_style():
-        figure.savefig(out, format=ending, metadata=_METADATA[ending])
+        figure.savefig(out, format=ending, dpi=dots_per_inch or "figure", metadata=_METADATA[ending])
     return out.getvalue()
