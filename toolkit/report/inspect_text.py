@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from toolkit.report.cycle_bar import cycle_bar
-from toolkit.report.tables import counted, number, rendered, share, table, whole
+from toolkit.report.tables import counted, marked, number, rendered, share, table, whole
 from toolkit.schema.calibration import Calibration
 from toolkit.schema.inspection import AcceptanceAudit, Configuration, Inspection, PhaseTime, RunReport, Spread
 
@@ -55,7 +55,7 @@ def _run(run: RunReport) -> Iterator[RenderableType]:
     passed = sum(check.ok is True for check in run.health)
     yield Text(f"health: {passed} of {len(run.health)} checks passed")
     for check in failed:
-        yield Text(f"  ! {check.check}: {check.detail}", style="yellow")
+        yield marked("  !", f"{check.check}: {check.detail}", style="yellow")
 
 
 def _head(run: RunReport) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from toolkit.report.tables import rendered, table
+from toolkit.report.tables import counted, marked, rendered, table
 from toolkit.schema.profile import FoundServer, Load, ProfiledRun, ProfileReport, Way
 
 
@@ -39,19 +39,19 @@ def _server(server: FoundServer) -> str:
     parts = [
         f"{server.engine} {server.engine_version or '(version not known)'}",
         f"process {server.pid}",
-        f"{ranks} rank{'s' if ranks != 1 else ''} in {', '.join(map(str, server.rank_pids))}",
+        f"{counted(ranks, 'rank')} in {', '.join(map(str, server.rank_pids))}",
         f"port {server.port}" if server.port else "no port",
         ", ".join(server.gpus) or "no GPU seen",
     ]
     settings = server.settings
     if settings.num_steps is not None:
-        parts.append("plain decoding" if settings.num_steps == 0 else f"{settings.num_steps} draft steps")
+        steps = counted(settings.num_steps, "draft step")
+        parts.append("plain decoding" if settings.num_steps == 0 else steps)
     return "; ".join(parts)
 
 
 def _way(way: Way, *, used: bool) -> Iterator[RenderableType]:
-    mark = "->" if used else "  "
-    yield Text(f"{mark} {way.name}: {'' if way.usable else 'not usable, '}{way.why}")
+    yield marked("->" if used else "  ", f"{way.name}: {'' if way.usable else 'not usable, '}{way.why}")
     if way.needs:
         yield f"     needs: {way.needs}"
 
@@ -84,8 +84,8 @@ def _asked(load: Load | None) -> tuple[str, str, str]:
 
 
 def _folder(run: ProfiledRun) -> str:
-    traces = f", {run.traces} traces" if run.traces else ""
-    ranks = f"{run.ranks} rank{'' if run.ranks == 1 else 's'}" if run.ranks else "no spans of any rank"
+    traces = f", {counted(run.traces, 'trace')}" if run.traces else ""
+    ranks = counted(run.ranks, "rank") if run.ranks else "no spans of any rank"
     notes = [f"{ranks}{traces}"] + ([] if run.complete else ["incomplete"])
     fraction = run.overhead.get("fraction")
     if fraction is not None:

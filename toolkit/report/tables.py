@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 _WIDTH = 80  # columns that every terminal has
 _WIDEST = 120
@@ -33,6 +34,15 @@ def table(
         grid.add_column(name.lstrip("<"), justify="left" if left else "right", no_wrap=name != wraps)
     for row in rows:
         grid.add_row(*row)
+    return grid
+
+
+def marked(mark: str, text: str, style: str = "") -> Table:
+    """Return a text behind a mark; its further lines begin under its first word."""
+    grid = Table.grid(padding=(0, 1), pad_edge=False)
+    grid.add_column(no_wrap=True, min_width=len(mark))
+    grid.add_column()
+    grid.add_row(Text(mark, style=style), Text(text, style=style))
     return grid
 
 
