@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from toolkit.cli.places import refuse_missing_folder
 from toolkit.cli.plotting import PLOT, refuse_plots, write_plots
 from toolkit.cli.warning_lines import print_warnings
+
+if TYPE_CHECKING:
+    from toolkit.figures.drawings import Drawing
 
 _PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -51,7 +55,6 @@ def fit_command(
     Next: `toolkit predict --accept-rate R`; the run that the fit names after "Next run" narrows it most.
     """
     from toolkit.api import inspect_paths
-    from toolkit.figures.drawings import fit_drawings
     from toolkit.ingest.model_file import refuse_existing, write_cost_model
     from toolkit.model.fit import fit_cost_model
     from toolkit.model.fit_report import fit_report
@@ -61,7 +64,11 @@ def fit_command(
     refuse_existing(output, overwrite=overwrite)
     refuse_missing_folder(output)
     model = fit_cost_model(inspect_paths(paths), seed=seed)
-    drawings = fit_drawings(model)
+    drawings: list[Drawing] = []
+    if plot is not None:  # matplotlib takes half a second to load
+        from toolkit.figures.drawings import fit_drawings
+
+        drawings = fit_drawings(model)
     refuse_plots(plot, [one.name for one in drawings], overwrite=overwrite)
     write_cost_model(output, model, overwrite=overwrite)
     write_plots(plot, drawings, overwrite=overwrite)
