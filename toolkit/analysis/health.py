@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from toolkit.analysis.acceptance_notes import dominance_text
 from toolkit.analysis.length_health import accept_lengths
+from toolkit.analysis.rank_health import collectives_matched, one_clock
 from toolkit.analysis.row_contradictions import contradiction_checks
 from toolkit.analysis.table_health import table_checks
 from toolkit.analysis.trace.launches import graph_launches_without_kernels
@@ -17,7 +18,6 @@ from toolkit.schema.recording import Recording
 _CLOSE = 0.10  # throughput implied by cycle and acceptance against the one measured
 _MOST_LISTED = 16
 _WIDEST = 4096  # ranks; a file that names more is damaged
-_MATCHED = 0.95  # share of collectives paired over ranks below which their split is not to be used
 
 
 def health_checks(
@@ -34,7 +34,8 @@ def health_checks(
             _stacks(recording),
             _pattern(view),
             _draft_steps(cells),
-            _matched(cells),
+            one_clock(view),
+            collectives_matched(cells),
         ]
     checks += [
         accept_lengths(recording, cells),
@@ -146,17 +147,6 @@ def _draft_steps(cells: Sequence[Configuration]) -> HealthCheck | None:
 
 def _kernels_of(rank: RankReport, phase: str) -> int | None:
     return rank.phases[phase].kernels if phase in rank.phases else None
-
-
-def _matched(cells: Sequence[Configuration]) -> HealthCheck | None:
-    fractions = [
-        c.matched_fraction for cell in cells for c in cell.collectives if c.matched_fraction is not None
-    ]
-    if not fractions:
-        return None
-    least = min(fractions)
-    detail = f"{least:.1%} of the collectives of the worst kind were found on every rank"
-    return HealthCheck(check="collectives matched over ranks", ok=least >= _MATCHED, detail=detail)
 
 
 def _no_request_dominates(cells: Sequence[Configuration]) -> HealthCheck | None:

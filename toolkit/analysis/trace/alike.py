@@ -41,7 +41,7 @@ def alike_groups(sequences: Sequence[Ids], names: int) -> list[int]:
 
 
 def _apart(head: Ids, held: Ids, often: bool) -> float:
-    """Return by how many kernels a sequence differs from the head of a group; infinite if it is none of it."""
+    """Return by how many kernels a sequence differs from a group's head; infinite if it is none of it."""
     lost, added = int(np.maximum(head - held, 0).sum()), int(np.maximum(held - head, 0).sum())
     size = int(head.sum())
     if often:

@@ -13,6 +13,7 @@ FARTHEST_NS = 1_000_000  # profilers of one host agree to a few us; more is anot
 _LOOSEST_NS = 100_000  # ends that spread more are not of collectives that ended together
 _FEWEST = 3  # collectives that tell an offset
 _FEWEST_FOR_DRIFT = 30
+_FASTEST = 200e-6  # ns a ns; no clock of a computer drifts more
 _BINS = 50
 _FAR = 6.0  # spreads beyond which an end is not used
 _NORMAL = 1.4826  # median absolute deviation to standard deviation
@@ -78,6 +79,7 @@ def _line(moment: Times, ahead: Times) -> tuple[float, float]:
     y = np.array([np.median(ahead[block]) for block in blocks])
     width = float(((x - x.mean()) ** 2).sum())
     slope = float(((x - x.mean()) * (y - y.mean())).sum() / width) if width else 0.0
+    slope = slope if abs(slope) <= _FASTEST else 0.0
     return float(np.median(y - slope * x)), slope
 
 

@@ -8,24 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.analysis.trace.kernel_names import KernelKind
-from toolkit.analysis.trace.matched import Matched, Numbers, ended_together, ends_together, filled
+from toolkit.analysis.trace.matched import Numbers
 from toolkit.analysis.trace.ranks import CycleOnRanks
 from toolkit.analysis.trace.trace_view import TraceView
+from toolkit.analysis.trace.wire_and_wait import CollectiveKind, SplitCollectives, split_collectives
 from toolkit.schema.inspection import CollectiveReport
-from toolkit.schema.trace import RankTrace
 from toolkit.units import us_from_ns
 
 _USUAL = 0.5  # share of cycles in which a collective of every cycle is recorded, whatever was lost
 MATCHED = 0.95  # share found in their places below which wire and wait are not told apart
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    op: str
-    algorithm: str
-    group_size: int | None
-    message_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +34,16 @@ class PhaseCollectives:
     caused_ns: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Collectives of cycles in which ranks replayed one kind of graph: arrays by rank, cycle, collective."""
-
-    cycles: tuple[int, ...]
-    kinds: tuple[_Kind, ...]
-    recorded: NDArray[np.bool_]
-    durations: Numbers  # lost ones put in
-    wire: Numbers  # by rank, since groups of ranks have their own; NaN where a rank's was lost
-    waits: Numbers
-    whole: NDArray[np.bool_]  # by collective: all ranks take part in one
-
-
 def phase_collectives(view: TraceView, name: str, cycles: Sequence[CycleOnRanks]) -> PhaseCollectives | None:
     """Describe the collectives of one phase over aligned cycles; None if it has none.
 
     A collective is the same one on two ranks if it has the same place in the graph's usual kernel sequence
     in the same cycle, and the ranks leave it together.
     """
-    parts = [_part(view, found) for found in view.matched(name, cycles)]
+    parts = [split_collectives(view, found) for found in view.matched(name, cycles)]
     if not parts:
         return None
-    held = sum(len(part.cycles) for part in parts)
+    held = sum(len(part.found.cycles) for part in parts)
     missing = sum(view.has(name, cycle) for cycle in cycles) - held  # ranks that replayed different graphs
     kinds = list(dict.fromkeys(kind for part in parts for kind in part.kinds))
     several = len(view.compared) > 1
@@ -74,53 +52,12 @@ def phase_collectives(view: TraceView, name: str, cycles: Sequence[CycleOnRanks]
     shape = (len(cycles), len(view.traces))
     waits, totals, caused = (np.full(shape, np.nan) for _ in range(3))
     for part in parts:
-        at = np.ix_(part.cycles, view.compared)
+        at = np.ix_(part.found.cycles, view.compared)
         totals[at] = _sum_or_nan(part.durations).T
         if split:
             waits[at] = _sum_or_nan(part.waits).T
             caused[at] = _caused(part).T
     return PhaseCollectives(rows, waits, totals, caused)
-
-
-def _part(view: TraceView, found: Matched) -> _Part:
-    traces = [view.traces[at] for at in view.compared]
-    kinds = tuple(_kind(kind, traces[0], int(found.sample[0, slot])) for slot, kind in enumerate(found.kinds))
-    groups = np.array([[_group(trace, kind) for kind in kinds] for trace in traces])
-    peers = (groups == groups[0]) & np.array([ends_together(kind) for kind in found.kinds])
-    together = ended_together(found, [view.clocks[at] for at in view.compared], peers)
-    recorded = np.isfinite(found.durations_ns) & together
-    durations = filled(found, traces)
-    wire, waits = np.full(durations.shape, np.nan), np.full(durations.shape, np.nan)
-    for slot in range(len(kinds)):
-        for group in set(groups[:, slot].tolist()):
-            mine = np.flatnonzero(groups[:, slot] == group)
-            own = durations[mine, :, slot]
-            least = own.min(axis=0)
-            waits[mine, :, slot] = own - least
-            whole = recorded[mine, :, slot].all(axis=0)
-            wire[mine, :, slot] = np.where(whole, least, np.nan)
-    whole_group = (groups == groups[0]).all(axis=0)
-    return _Part(found.cycles, kinds, recorded, durations, wire, waits, whole_group)
-
-
-def _group(trace: RankTrace, kind: _Kind) -> int:
-    """Return the number of the group that a rank is in for one kind; groups are ranks in a row."""
-    return trace.tp_rank // kind.group_size if kind.group_size else 0
-
-
-def _kind(kind: KernelKind, trace: RankTrace, index: int) -> _Kind:
-    group = (int(trace.kernels.group_size[index]) if index >= 0 else 0) or kind.group_size
-    group = group or _only_group(trace)
-    message = int(trace.kernels.message_bytes[index]) if index >= 0 else 0
-    if kind.op == "all_gather":  # launches give one rank's share, a message is the whole array
-        message *= group or 0
-    return _Kind(str(kind.op), str(kind.algorithm), group, message or None)
-
-
-def _only_group(trace: RankTrace) -> int | None:
-    """Return the size of the rank's groups if all that have more than one member agree."""
-    sizes = {len(group.ranks) for group in trace.process_groups if len(group.ranks) > 1}
-    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _sum_or_nan(values: Numbers) -> Numbers:
@@ -131,7 +68,7 @@ def _sum_or_nan(values: Numbers) -> Numbers:
     return np.asarray(np.where(count > 0, total * values.shape[2] / np.maximum(count, 1), np.nan))
 
 
-def _caused(part: _Part) -> Numbers:
+def _caused(part: SplitCollectives) -> Numbers:
     """Return by (rank, cycle) what the others waited, on the mean, where the rank came last."""
     waits = np.where(np.isfinite(part.waits), part.waits, 0.0)[:, :, part.whole]
     ranks = len(waits)
@@ -140,12 +77,14 @@ def _caused(part: _Part) -> Numbers:
     return np.array([np.where(last == rank, others, 0.0).sum(axis=1) for rank in range(ranks)])
 
 
-def _own(kind: _Kind, parts: Sequence[_Part]) -> list[tuple[_Part, NDArray[np.bool_]]]:
+def _own(
+    kind: CollectiveKind, parts: Sequence[SplitCollectives]
+) -> list[tuple[SplitCollectives, NDArray[np.bool_]]]:
     """Return the parts that have a kind, each with the places of it."""
     return [(part, np.array([other == kind for other in part.kinds])) for part in parts if kind in part.kinds]
 
 
-def _matched(kinds: Sequence[_Kind], parts: Sequence[_Part], missing: int) -> float:
+def _matched(kinds: Sequence[CollectiveKind], parts: Sequence[SplitCollectives], missing: int) -> float:
     """Return the share of (cycle, place, rank) in which a collective of these kinds was found.
 
     `missing` cycles are in no part: what ranks ran in them was matched nowhere.
@@ -161,7 +100,13 @@ def _matched(kinds: Sequence[_Kind], parts: Sequence[_Part], missing: int) -> fl
 
 
 def _report(
-    phase: str, kind: _Kind, parts: Sequence[_Part], missing: int, *, several: bool, split: bool
+    phase: str,
+    kind: CollectiveKind,
+    parts: Sequence[SplitCollectives],
+    missing: int,
+    *,
+    several: bool,
+    split: bool,
 ) -> CollectiveReport:
     """Return one kind's row, with wire and wait if they may be `split`."""
     own = _own(kind, parts)
@@ -187,7 +132,7 @@ def _report(
     )
 
 
-def _once(part: _Part, columns: NDArray[np.bool_]) -> Numbers:
+def _once(part: SplitCollectives, columns: NDArray[np.bool_]) -> Numbers:
     """Return the wire time of each instance, once for each group of ranks."""
     wire = part.wire[:, :, columns]
     same = np.r_[np.zeros((1, *wire.shape[1:]), dtype=bool), wire[1:] == wire[:-1]]

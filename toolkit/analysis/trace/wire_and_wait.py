@@ -1,0 +1,78 @@
+"""Wire apart from wait in collectives that were matched over ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.analysis.trace.kernel_names import KernelKind
+from toolkit.analysis.trace.matched import Matched, Numbers, ended_together, ends_together, filled
+from toolkit.analysis.trace.trace_view import TraceView
+from toolkit.schema.trace import RankTrace
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveKind:
+    """What collectives of one row have in common."""
+
+    op: str
+    algorithm: str
+    group_size: int | None
+    message_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCollectives:
+    """Collectives of cycles in which ranks replayed one kind of graph: arrays by rank, cycle, collective."""
+
+    found: Matched
+    kinds: tuple[CollectiveKind, ...]
+    recorded: NDArray[np.bool_]
+    durations: Numbers  # lost ones put in
+    wire: Numbers  # by rank, since groups of ranks have their own; NaN where a rank's was lost
+    waits: Numbers
+    whole: NDArray[np.bool_]  # by collective: all ranks take part in one
+
+
+def split_collectives(view: TraceView, found: Matched) -> SplitCollectives:
+    """Return wire and wait of each collective: the last rank to come waits for nobody."""
+    traces = [view.traces[at] for at in view.compared]
+    kinds = tuple(_kind(kind, traces[0], int(found.sample[0, slot])) for slot, kind in enumerate(found.kinds))
+    groups = np.array([[_group(trace, kind) for kind in kinds] for trace in traces])
+    peers = (groups == groups[0]) & np.array([ends_together(kind) for kind in found.kinds])
+    together = ended_together(found, [view.clocks[at] for at in view.compared], peers)
+    recorded = np.isfinite(found.durations_ns) & together
+    durations = filled(found, traces)
+    wire, waits = np.full(durations.shape, np.nan), np.full(durations.shape, np.nan)
+    for slot in range(len(kinds)):
+        for group in set(groups[:, slot].tolist()):
+            mine = np.flatnonzero(groups[:, slot] == group)
+            own = durations[mine, :, slot]
+            least = own.min(axis=0)
+            waits[mine, :, slot] = own - least
+            told = 2 * recorded[mine, :, slot].sum(axis=0) >= len(mine)
+            wire[mine, :, slot] = np.where(told, least, np.nan)
+    whole_group = (groups == groups[0]).all(axis=0)
+    return SplitCollectives(found, kinds, recorded, durations, wire, waits, whole_group)
+
+
+def _group(trace: RankTrace, kind: CollectiveKind) -> int:
+    """Return the number of the group that a rank is in for one kind; groups are ranks in a row."""
+    return trace.tp_rank // kind.group_size if kind.group_size else 0
+
+
+def _kind(kind: KernelKind, trace: RankTrace, index: int) -> CollectiveKind:
+    group = (int(trace.kernels.group_size[index]) if index >= 0 else 0) or kind.group_size
+    group = group or _only_group(trace)
+    message = int(trace.kernels.message_bytes[index]) if index >= 0 else 0
+    if kind.op == "all_gather":  # launches give one rank's share, a message is the whole array
+        message *= group or 0
+    return CollectiveKind(str(kind.op), str(kind.algorithm), group, message or None)
+
+
+def _only_group(trace: RankTrace) -> int | None:
+    """Return the size of the rank's groups if all that have more than one member agree."""
+    sizes = {len(group.ranks) for group in trace.process_groups if len(group.ranks) > 1}
+    return sizes.pop() if len(sizes) == 1 else None
