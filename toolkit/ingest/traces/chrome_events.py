@@ -73,6 +73,7 @@ class StreamResult:
 
 
 Consumer = Callable[[list[Event]], None]
+Taker = Callable[[bytes], int | None]
 
 _decode_events = msgspec.json.Decoder(list[Event]).decode
 _decode_event = msgspec.json.Decoder(Event).decode
@@ -80,17 +81,21 @@ _lenient = json.JSONDecoder(strict=False)
 _UNREADABLE = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
-def stream_events(chunks: Iterable[bytes], consume: Consumer, *, inside_events: bool = False) -> StreamResult:
+def stream_events(
+    chunks: Iterable[bytes], consume: Consumer, take: Taker | None = None, *, inside_events: bool = False
+) -> StreamResult:
     """Feed every readable event of a trace to `consume`, in lists, and return what else was found.
 
-    `inside_events`: the chunks begin with an event of the array, as later parts of a file do.
+    `take` is given whole JSON arrays of events first and returns how many it took; what it does not
+    take (None) is decoded for `consume`. `inside_events`: the chunks begin with an event of the array,
+    as later parts of a file do.
     """
     result = StreamResult(found_array=inside_events)
     iterator = iter(chunks)
     bare, buffer = (False, b"") if inside_events else _after_head(iterator, result)
     if not result.found_array:
         return result
-    reader = _Reader(buffer, consume, result)
+    reader = _Reader(buffer, consume, take, result)
     for chunk in iterator:
         reader.feed(chunk)
     reader.finish(bare)
@@ -132,9 +137,10 @@ def _add_pairs(text: bytes, result: StreamResult) -> bool:
 class _Reader:
     """Holds what was not decoded yet: at most one chunk and one event."""
 
-    def __init__(self, buffer: bytes, consume: Consumer, result: StreamResult) -> None:
+    def __init__(self, buffer: bytes, consume: Consumer, take: Taker | None, result: StreamResult) -> None:
         self._buffer = buffer
         self._consume = consume
+        self._take = take
         self._result = result
         self._tail: list[bytes] = []  # what follows the array
 
@@ -161,11 +167,14 @@ class _Reader:
         if not cut:
             return True
         piece = _listed(self._buffer, cut)
-        events = _decoded(piece) or _decoded(piece.translate(_TO_SPACES))
-        if events is None:
-            return False
-        self._result.events += len(events)
-        self._consume(events)
+        taken = self._take(piece) if self._take else None
+        if taken is None:
+            events = _decoded(piece) or _decoded(piece.translate(_TO_SPACES))
+            if events is None:
+                return False
+            self._consume(events)
+            taken = len(events)
+        self._result.events += taken
         self._buffer = self._buffer[cut:]
         return True
 

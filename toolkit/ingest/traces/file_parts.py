@@ -70,7 +70,7 @@ def read_part(part: FilePart) -> PartRead:
     else:
         chunks = read_range(part.path, part.start, part.stop)
     try:
-        result = stream_events(chunks, rows.consume, inside_events=part.start > 0)
+        result = stream_events(chunks, rows.consume, rows.take, inside_events=part.start > 0)
     except BadInputError as error:
         return PartRead(rows, StreamResult(), damage, error)
     return PartRead(rows, result, damage)
