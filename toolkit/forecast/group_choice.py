@@ -108,7 +108,7 @@ def _refuse_none(model: CostModel, left: Sequence[GroupModel]) -> None:
         raise UndeterminedError("the model holds no fitted group: write it again with `toolkit model fit`")
     if not left:
         raise UndeterminedError(
-            f"no fitted group is the one asked for; the model holds: {_names(model.groups)}"
+            f"no fitted group is the one asked for: choose one that the model holds: {_names(model.groups)}"
         )
 
 
