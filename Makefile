@@ -10,7 +10,7 @@ HAS_TORCH = $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_s
 NO_TORCH = $(if $(TORCH),$(TORCH) could not be installed (pip says why above),TORCH= asks for no torch)
 MODEL ?= build/cost-model.json
 
-.PHONY: help demo test lint check accuracy notebooks docs command-pages engine-facts clean torch
+.PHONY: help demo test lint check accuracy page-check notebooks docs command-pages engine-facts clean torch
 
 help:
 	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays; then go round the"
@@ -22,6 +22,7 @@ help:
 	@echo "make docs   the documents as web pages in build/docs/, every link checked"
 	@echo "make command-pages  write the part of docs/commands/ that is made from the commands"
 	@echo "make notebooks  run the notebooks and write their executed copies again"
+	@echo "make page-check  the report page in a real Chromium: figures drawn, sliders as \`toolkit predict\`"
 	@echo "make engine-facts  read the hooked names and signatures from the engines' packages again"
 	@echo "make clean  remove build/ and the environment"
 
@@ -68,6 +69,10 @@ command-pages: $(VENV)/installed
 # notebooks/*.ipynb: the text notebooks with their outputs. Takes about half a minute.
 notebooks: $(VENV)/installed
 	$(BIN)/python tools/run_notebooks.py notebooks/*.py
+
+# The report page in a headless Chromium, installed by apt-get where it is missing; skipped where it cannot be.
+page-check: $(VENV)/installed
+	$(BIN)/python tools/check_page.py
 
 # What the hooks rely on in each engine release, read from the real packages: a renamed method shows here.
 engine-facts: $(VENV)/installed

@@ -41,13 +41,10 @@ def what_if_grid(group: GroupModel, question: Question, used: AcceptanceUsed | N
         steps=situation.steps,
         batches=batches,
         context_tokens=situation.context_tokens,
-        cycles=tuple(
-            tuple(_point(one) for one in _cycles(group, fitted, at, group.collectives))
-            for fitted, at in zip(fits, settled, strict=True)
-        ),
+        cycles=_cycles(group, fits, settled, group.collectives),
         allreduce_us=changes,
-        allreduce_cycle_us=tuple(
-            _changed(group, fits, settled, scaled(group.collectives, us, None)) for us in changes
+        allreduce_cycles=tuple(
+            _cycles(group, fits, settled, scaled(group.collectives, us, None)) for us in changes
         ),
         lengths=None if used is None else length_lines(group, situation, used, seed),
     )
@@ -76,16 +73,11 @@ def _situation_at(situation: Situation, batch: int) -> Situation:
 
 
 def _cycles(
-    group: GroupModel, fitted: Fitted, situation: Situation, costs: Sequence[CollectiveCost]
-) -> list[CycleForecast]:
-    return [cycle_at(fitted, setting_for(group, situation, steps), costs) for steps in situation.steps]
-
-
-def _changed(
     group: GroupModel, fits: Sequence[Fitted], settled: Sequence[Situation], costs: Sequence[CollectiveCost]
-) -> tuple[tuple[float | None, ...], ...]:
+) -> tuple[tuple[GridCycle, ...], ...]:
+    """Return the cycles of each batch and step count with these costs of collectives."""
     return tuple(
-        tuple(one.value for one in _cycles(group, fitted, at, costs))
+        tuple(_point(cycle_at(fitted, setting_for(group, at, steps), costs)) for steps in at.steps)
         for fitted, at in zip(fits, settled, strict=True)
     )
 

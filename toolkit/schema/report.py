@@ -1,4 +1,4 @@
-"""What the report page shows of each fitted group, and what `toolkit report` says of it (toolkit.report/1)."""
+"""What the report page shows of each fitted group, and what `toolkit report` says (toolkit.report/1)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class WhatIfGrid:
     """Cycles of a group on a grid, exactly as `predict` answers at each of its points.
 
     `cycles[b][s]` of the b-th batch and s-th step count with collectives as measured.
-    `allreduce_cycle_us[w][b][s]`: the value where an all-reduce takes `allreduce_us[w]`; both empty
-    where the runs hold no all-reduce that can be changed.
+    `allreduce_cycles[w][b][s]`: where an all-reduce takes `allreduce_us[w]`; both empty where the runs
+    hold no all-reduce that can be changed.
     """
 
     steps: tuple[int, ...]
@@ -49,7 +49,7 @@ class WhatIfGrid:
     context_tokens: int | None
     cycles: tuple[tuple[GridCycle, ...], ...]
     allreduce_us: tuple[float, ...]
-    allreduce_cycle_us: tuple[tuple[tuple[float | None, ...], ...], ...]
+    allreduce_cycles: tuple[tuple[tuple[GridCycle, ...], ...], ...]
     lengths: AcceptLengthLines | None
 
 

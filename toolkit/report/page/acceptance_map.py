@@ -29,7 +29,7 @@ from toolkit.schema.report import AcceptLengthLines
 
 _WIDTH = 760
 _ROWS_PER_TOKEN = 4
-_HIGHEST = 9.0  # tokens a cycle: beyond it no published head comes
+_HIGHEST, _LEAST_HIGH = 9.0, 4.0  # tokens a cycle: beyond the first no published head comes
 _LINES = 4  # of other accept lengths, thin
 
 
@@ -51,10 +51,10 @@ def acceptance_map(
     columns = _columns(forecast)
     if not any(column.even.accept_length or column.even.hi for column in columns):
         return None
-    highest = min(max(column.candidate.num_steps for column in columns) + 1.0, _HIGHEST)
+    highest = _highest(columns, supposed)
     axes = Axes(
         left=64,
-        right=_WIDTH - 16,
+        right=_WIDTH - 44,
         top=56,
         bottom=336,
         x_from=-0.5,
@@ -67,9 +67,9 @@ def acceptance_map(
     keys += [] if supposed else [("s4", "your acceptance")]
     drawn = [
         legend(keys, 10, 18, _WIDTH - 20),
-        *(_cells(axes, place, column) for place, column in enumerate(columns)),
         x_axis(axes, range(len(columns)), "draft steps", lambda value: names[int(value)]),
         y_axis(axes, range(1, int(highest) + 1), "accept length of that step count"),
+        *(_cells(axes, place, column) for place, column in enumerate(columns)),
         *_other_lines(axes, columns, lengths, steps),
         *(_even(axes, place, column) for place, column in enumerate(columns)),
         *(() if supposed else _own_line(axes, columns)),
@@ -83,6 +83,16 @@ def acceptance_map(
         ),
         numbers=_numbers(columns, supposed),
     )
+
+
+def _highest(columns: Sequence[_Column], supposed: bool) -> float:
+    """Return the longest accept length shown: well above what breaks even and what is forecast."""
+    possible = max(column.candidate.num_steps for column in columns) + 1.0
+    looked_at = [column.known for column in columns]
+    looked_at += [] if supposed else [column.candidate.accept_length for column in columns]
+    known = [length for length in looked_at if length is not None]
+    wanted = float(ceil(2 * max(known))) if known else _HIGHEST
+    return min(possible, max(wanted, _LEAST_HIGH))
 
 
 def _columns(forecast: Forecast) -> list[_Column]:
@@ -161,7 +171,8 @@ def _other_lines(
         if points:
             drawn.append(polyline(points, "isoline"))
             last = by_steps[columns[-1].candidate.num_steps]
-            drawn.append(text(points[-1][0] + 8, points[-1][1] - 4, f"{last:.1f}", "tick"))
+            if last <= axes.y_to:
+                drawn.append(text(axes.right + 4, points[-1][1] + 4, f"{last:.1f}", "tick"))
     return drawn
 
 
@@ -169,7 +180,9 @@ def _caption(forecast: Forecast, lengths: AcceptLengthLines | None, supposed: bo
     batch = forecast.inputs.get("batch_size")
     said = f"At batch {batch}: above the thick bar of a step count speculation is faster."
     if lengths is not None:
-        said += " Each thin line is one acceptance over all step counts."
+        said += (
+            " Each thin line is one acceptance over all step counts; beside it its accept length at the most."
+        )
     if not supposed:
         said += " The dots are the acceptance of this forecast."
     return said

@@ -36,8 +36,9 @@ def batch_map(
     names = [str(grid.steps[place]) for place in shown]
     drawn = [
         legend([*HEAT_KEYS, ("best", "fastest at that batch")], 10, 18, _WIDTH - 20),
-        *(_row(axes, grid, gains, row, shown, run_batches) for row in range(len(grid.batches))),
         x_axis(axes, range(len(shown)), "draft steps", lambda value: names[int(value)]),
+        box(axes.left, axes.top, axes.right - axes.left, axes.bottom - axes.top, "ground"),
+        *(_row(axes, grid, gains, row, shown, run_batches) for row in range(len(grid.batches))),
         text(10, axes.top - 10, "batch", "label"),
     ]
     return Figure(

@@ -88,7 +88,15 @@ def _rank(axes: Axes, y: float, name: str, parts: tuple[Part, ...], cell: Config
         short = NAMES.get(part.phase, "cycle")
         for shown in (f"{short} {ms_from_us(part.width):.2f}", short):
             if right - left > _LETTER * len(shown) + 6:
-                drawn.append(text((left + right) / 2, y + 19, shown, f"on-{part.phase}", "middle"))
+                drawn.append(
+                    text(
+                        (left + right) / 2,
+                        y + 23 if not part.wire and not part.wait else y + 21,
+                        shown,
+                        f"on-{part.phase}",
+                        "middle",
+                    )
+                )
                 break
         at += part.width
     return Markup("").join(drawn)
@@ -104,7 +112,7 @@ def _draft_forwards(axes: Axes, y: float, start: float, part: Part, cell: Config
     for time in times[:-1]:
         at += time * scale
         x = axes.x(ms_from_us(at))
-        drawn.append(line(x, y + 4, x, y + 26, "split"))
+        drawn.append(line(x, y + 4, x, y + 11, "split"))
     return Markup("").join(drawn)
 
 

@@ -13,7 +13,7 @@ from toolkit.report.tables import number, share, signed_share
 from toolkit.schema.cost import FittedCell, GroupModel
 from toolkit.units import ms_from_us
 
-_SIZE = 420
+_WIDTH, _SIZE = 760, 460
 _MARGIN = 0.06  # of the logarithmic range, beyond the shortest and longest cycle
 _KEYS = [("s0", "plain decoding"), ("s1", "speculation"), ("s2", "set by the host")]
 
@@ -37,8 +37,9 @@ def fitted_figure(key: str, group: GroupModel) -> Figure | None:
         y_to=high,
     )
     marks = [log10(value) for value in _round_values(10**low, 10**high)]
+    keys = _KEYS if any(cell.host_bound for cell in cells) else _KEYS[:2]
     drawn = [
-        legend(_KEYS, 10, 18, 560),
+        legend(keys, 10, 18, _WIDTH - 20),
         x_axis(axes, marks, "measured cycle, ms", _shown),
         y_axis(axes, marks, "fitted cycle, ms", _shown),
         line(axes.x(low), axes.y(low), axes.x(high), axes.y(high), "mark"),
@@ -48,7 +49,9 @@ def fitted_figure(key: str, group: GroupModel) -> Figure | None:
         key=key,
         title="Fitted against measured",
         caption=_caption(group, cells),
-        drawing=picture(560, axes.bottom + 44, "Fitted against measured cycle of each configuration", *drawn),
+        drawing=picture(
+            _WIDTH, axes.bottom + 44, "Fitted against measured cycle of each configuration", *drawn
+        ),
         numbers=_numbers(cells),
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import log2
+
 from markupsafe import Markup
 
 from toolkit.report.page.svg import element, hover
 
-_FULL = 1.0  # a gain or loss of 100 % is the strongest colour
+_FULL = 2.0  # doublings: four times as fast, or a quarter, is the strongest colour
 _LEAST, _MOST = 0.06, 0.85
 
 
@@ -15,9 +17,8 @@ def heat_cell(x: float, y: float, width: float, height: float, gain: float | Non
     class_ = "unknown" if gain is None else "gain" if gain >= 0 else "loss"
     strength = None
     if gain is not None:
-        # a loss of a half is as much as a gain of 100 %: both are a factor of two
-        size = gain if gain >= 0 else 1 / max(1 + gain, 1e-3) - 1
-        strength = round(_LEAST + (_MOST - _LEAST) * min(size / _FULL, 1.0), 3)
+        doublings = abs(log2(max(1 + gain, 1e-3)))  # half as fast is as far from 1 as twice as fast
+        strength = round(_LEAST + (_MOST - _LEAST) * min(doublings / _FULL, 1.0), 3)
     return element(
         "rect",
         hover(said),

@@ -8,8 +8,12 @@
     let last = given.length - 1, at = 0;
     while (at < last - 1 && given[at + 1] < length) at += 1;
     if (last === 0) return values[0];
-    const share = Math.min(Math.max((length - given[at]) / (given[at + 1] - given[at]), 0), 1);
-    return values[at].map((low, step) => low + share * (values[at + 1][step] - low));
+    if (last < 2) return values[length - given[0] < given[last] - length ? 0 : last];
+    at = Math.min(Math.max(at, 0), last - 2);
+    const near = [at, at + 1, at + 2]; // the parabola through three neighbours
+    const weights = near.map((one) => near.reduce((made, other) => (
+      one === other ? made : made * (length - given[other]) / (given[one] - given[other])), 1));
+    return values[at].map((_, step) => near.reduce((sum, one, place) => sum + weights[place] * values[one][step], 0));
   }
 
   function fixed(value, digits) {
@@ -27,11 +31,12 @@
   function rowsOf(group, state) {
     const lengths = state.own ? group.own : between(group.lengths.given, group.lengths.values, state.length);
     const cycles = state.allreduce > 0 ? group.changed[state.allreduce - 1][state.batch] : group.cycle[state.batch];
+    const marks = (state.allreduce > 0 ? group.changedMarks[state.allreduce - 1] : group.marks)[state.batch];
     const batch = group.batches[state.batch];
     const rows = group.steps.map((steps, place) => {
       const cycle = cycles[place], length = steps === 0 ? 1 : lengths[place];
       const speed = cycle === null || length === null ? null : batch * length * US_PER_S / cycle;
-      return { steps, cycle, length, speed, determined: group.determined[state.batch][place], beyond: group.beyond[state.batch][place] };
+      return { steps, cycle, length, speed, determined: marks[place] !== '~', beyond: marks[place] === '^' };
     });
     const plain = rows.find((row) => row.steps === 0);
     rows.forEach((row) => {
@@ -78,7 +83,7 @@
       line.classList.toggle('fastest', row === best);
     });
     const allreduce = state.allreduce > 0 ? group.allreduce[state.allreduce - 1] + ' µs' : 'as measured';
-    said(form, 'length', state.length === null ? '–' : state.length.toFixed(2) + (state.own && !group.supposed ? ' (given)' : ''), ' tokens a cycle');
+    said(form, 'accept', state.length === null ? '–' : state.length.toFixed(2) + (state.own && !group.supposed ? ' (given)' : ''), ' tokens a cycle');
     said(form, 'batch', String(group.batches[state.batch]), ' requests');
     if (group.allreduce.length) said(form, 'allreduce', allreduce, '');
     form.querySelector('.answer').textContent = answerOf(rows);
@@ -95,13 +100,13 @@
     const first = { own: !group.supposed, length: group.ownLength, batch: group.startBatch, allreduce: 0 };
     let state = Object.assign({}, first);
     function place() {
-      if (state.length !== null) form.elements.length.value = state.length;
+      if (state.length !== null) form.elements.accept.value = state.length;
       form.elements.batch.value = state.batch;
       if (group.allreduce.length) form.elements.allreduce.value = state.allreduce;
     }
     form.addEventListener('input', (event) => {
       const name = event.target.name;
-      if (name === 'length') { state.own = false; state.length = Number(event.target.value); }
+      if (name === 'accept') { state.own = false; state.length = Number(event.target.value); }
       else if (name === 'batch' || name === 'allreduce') state[name] = Number(event.target.value);
       show(form, group, state);
     });

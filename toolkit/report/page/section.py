@@ -17,7 +17,7 @@ from toolkit.report.page.draft_tp_figure import draft_tp_figure
 from toolkit.report.page.figure import Figure, Numbers
 from toolkit.report.page.fitted_figure import fitted_figure
 from toolkit.report.page.missing import Measured, missing_of_group, missing_of_runs, next_run_text
-from toolkit.report.page.phases import has_phases
+from toolkit.report.page.phases import has_phases, parts_of
 from toolkit.report.page.time_figure import time_figure
 from toolkit.report.page.what_if_numbers import own_lengths, what_if_numbers
 from toolkit.report.tables import number
@@ -150,11 +150,14 @@ def _cycles(key: str, measured: Sequence[Measured]) -> tuple[tuple[Figure, ...],
     return _known(*drawn[: len(first)]), _known(*drawn[len(first) :])
 
 
-def _worth(one: Measured) -> tuple[bool, bool, int, int, int]:
+def _worth(one: Measured) -> tuple[float, ...]:
     """Return what makes a configuration worth drawing: phases on the GPU, ranks, many cycles."""
-    _, cell = one
-    on_gpu = any(time.graph_us for rank in cell.ranks for time in rank.phases.values())
-    return (has_phases(cell), on_gpu, len(cell.collectives) > 0, len(cell.ranks), cell.cycles)
+    run, cell = one
+    parts = [part for rank in cell.ranks for part in parts_of(rank, run.engine)]
+    on_gpu = bool(parts) and not any(part.by_stage for part in parts)
+    usual = run.overlap_schedule is not False and not run.with_stack
+    context = cell.context_tokens or 0
+    return (has_phases(cell), usual, on_gpu, len(cell.collectives), len(cell.ranks), -context, cell.cycles)
 
 
 def _verdict(answer: GroupAnswer) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from toolkit.report.page.figure import Figure, Numbers
 from toolkit.report.page.phases import NAMES, parts_of
 from toolkit.report.page.svg import Axes, box, hover, legend, legend_rows, line, picture, text, ticks, x_axis
-from toolkit.report.tables import number
+from toolkit.report.tables import counted, number
 from toolkit.schema.inspection import Configuration, RunReport
 from toolkit.units import ms_from_us
 
@@ -80,12 +80,13 @@ def _rows(measured: Sequence[Measured]) -> list[_Row]:
     return [_row(*best[steps]) for steps in sorted(best)][:_MOST_ROWS]
 
 
-def _worth(one: Measured) -> tuple[bool, bool, int, int]:
+def _worth(one: Measured) -> tuple[float, ...]:
     """Return what makes one run of a setting better known than another: phases, short context, cycles."""
     run, cell = one
     parts = [part for rank in cell.ranks for part in parts_of(rank, run.engine)]
+    usual = run.overlap_schedule is not False and not run.with_stack
     context = cell.context_tokens or 0
-    return (bool(parts), not any(part.by_stage for part in parts), -context, cell.cycles)
+    return (bool(parts), usual, not any(part.by_stage for part in parts), -context, cell.cycles)
 
 
 def _row(run: RunReport, cell: Configuration) -> _Row:
@@ -102,7 +103,7 @@ def _row(run: RunReport, cell: Configuration) -> _Row:
 
 def _bar(axes: Axes, y: float, row: _Row, plain: float | None) -> Markup:
     steps = row.cell.num_steps
-    drawn = [text(axes.left - 8, y + 20, "plain" if steps == 0 else f"{steps} steps", "tick", "end")]
+    drawn = [text(axes.left - 8, y + 20, "plain" if steps == 0 else counted(steps, "step"), "tick", "end")]
     at = 0.0
     for piece in _PIECES:
         us = row.pieces.get(piece, 0.0)

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any
 
 from toolkit.schema.forecast import Forecast
-from toolkit.schema.report import AcceptLengthLines, GroupAnswer, ReportFacts
+from toolkit.schema.report import AcceptLengthLines, GridCycle, GroupAnswer, ReportFacts
 
 _DIGITS = 8  # significant: beyond what is shown, so that rounding agrees with that of `predict`
 _ACCEPTANCE = (
@@ -32,11 +32,11 @@ def what_if_numbers(key: str, answer: GroupAnswer, facts: ReportFacts) -> dict[s
         "steps": list(grid.steps),
         "batches": list(grid.batches),
         "startBatch": grid.batches.index(int(str(forecast.inputs["batch_size"]))),
-        "cycle": [[_short(cell.value) for cell in row] for row in grid.cycles],
-        "determined": [[cell.determined for cell in row] for row in grid.cycles],
-        "beyond": [[cell.extrapolated for cell in row] for row in grid.cycles],
+        "cycle": _values(grid.cycles),
+        "marks": _marks(grid.cycles),
         "allreduce": list(grid.allreduce_us),
-        "changed": [[[_short(us) for us in row] for row in rows] for rows in grid.allreduce_cycle_us],
+        "changed": [_values(rows) for rows in grid.allreduce_cycles],
+        "changedMarks": [_marks(rows) for rows in grid.allreduce_cycles],
         "lengths": _lines(grid.lengths),
         "own": [_short(length) for length in own],
         "ownLength": _short(forecast.acceptance.accept_length),
@@ -60,6 +60,15 @@ def _known_lengths(forecast: Forecast) -> dict[int, float | None]:
     for one in forecast.candidates:
         found.setdefault(one.num_steps, one.accept_length)
     return found
+
+
+def _values(rows: Sequence[Sequence[GridCycle]]) -> list[list[float | None]]:
+    return [[_short(cell.value) for cell in row] for row in rows]
+
+
+def _marks(rows: Sequence[Sequence[GridCycle]]) -> list[str]:
+    """Return a letter for each step count: `~` not determined, `^` beyond what was run, `.` neither."""
+    return ["".join("~" if not cell.determined else ".^"[cell.extrapolated] for cell in row) for row in rows]
 
 
 def _lines(lengths: AcceptLengthLines) -> dict[str, Any]:
