@@ -64,6 +64,15 @@ def test_fit_and_predict_draw_into_one_folder(command: Run) -> None:
     assert drawn() == [f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")]
 
 
+def test_a_report_has_the_figures_of_its_runs_fit_and_forecasts(command: Run) -> None:
+    asked = ("--accept-length", "2", "--at-num-draft-tokens", "3")
+    done = command("report", "measurements.csv", *asked, "--plot", "figures")
+    assert done.code == 0, done.err
+    stems = ["accept-length-map", "against-plain", "fitted", "throughput"]
+    assert [name.partition("-sglang-tp1")[0] for name in drawn()[::2]] == stems
+    assert "--plot" not in Path("report.html").read_text("utf-8")
+
+
 def test_an_existing_figure_is_kept_and_no_model_is_written(command: Run) -> None:
     Path("figures").mkdir()
     Path("figures/fitted-sglang-tp1.png").write_text("mine")

@@ -9,7 +9,9 @@ import click
 
 from toolkit.cli.options import with_options
 from toolkit.cli.places import refuse_missing_folder
+from toolkit.cli.plotting import PLOT, refuse_plots, write_plots
 from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptances
+from toolkit.cli.trace_options import NO_CACHE
 
 
 @click.command("report")
@@ -22,7 +24,8 @@ from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptance
     show_default=True,
     help="Where the page goes.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace an existing page.")
+@PLOT
+@click.option("--overwrite", is_flag=True, help="Replace an existing page and figures.")
 @click.option(
     "--model",
     "model_path",
@@ -31,12 +34,15 @@ from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptance
 )
 @with_options(QUESTION_OPTIONS)
 @click.option("--anyway", is_flag=True, help="Answer although the runs do not determine it, marked.")
+@NO_CACHE
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON object.")
 def report_command(
     paths: tuple[Path, ...],
     output: Path,
+    plot: Path | None,
     overwrite: bool,
     model_path: Path | None,
+    no_cache: bool,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -51,6 +57,7 @@ def report_command(
     Next: open the page in a browser, or send it to somebody; it is one file.
     """
     from toolkit.cli.report_facts import report_facts, typed_options, written
+    from toolkit.figures.drawings import report_drawings
     from toolkit.ingest.model_file import refuse_existing, write_new_text
     from toolkit.report.json_text import json_text
     from toolkit.report.page.page import report_page
@@ -60,9 +67,12 @@ def report_command(
     refuse_existing(output, overwrite=overwrite)
     refuse_missing_folder(output)
     options = typed_options(click.get_current_context())
-    facts = report_facts(paths, model_path, Question(**asked), options)
+    facts = report_facts(paths, model_path, Question(**asked), options, cache=not no_cache)
+    drawings = [] if plot is None else report_drawings(facts)
+    refuse_plots(plot, [one.name for one in drawings], overwrite=overwrite)
     page = report_page(facts)
     write_new_text(output, page, overwrite=overwrite)
+    write_plots(plot, drawings, overwrite=overwrite)
     report = written(facts, output, page)
     if as_json:
         click.echo(json_text(report))

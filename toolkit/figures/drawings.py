@@ -15,6 +15,7 @@ from toolkit.schema.calibration import Calibration
 from toolkit.schema.cost import CostModel, GroupModel
 from toolkit.schema.forecast import Forecast
 from toolkit.schema.inspection import Configuration, Inspection, RunReport
+from toolkit.schema.report import ReportFacts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,6 +81,24 @@ def forecast_drawings(forecast: Forecast, by_batch: Sequence[Forecast] = ()) -> 
     if forecast.draft_tp.sizes:
         found.append(Drawing("draft-tp", partial(figures.draft_tp_figure, forecast)))
     return found
+
+
+def report_drawings(facts: ReportFacts) -> list[Drawing]:
+    """Return the figures of a report page: those of its runs, its fit and the forecast of each group.
+
+    Where no acceptance is known a forecast's is supposed, and what depends on it is left out.
+    """
+    found = inspection_drawings(facts.inspection)
+    found += fit_drawings(facts.model) if facts.model is not None else []
+    for answer in facts.answers:
+        if answer.forecast is None:
+            continue
+        found += [
+            Drawing(f"{one.name}-{_server(answer.group)}", one.draw)
+            for one in forecast_drawings(answer.forecast)
+            if not (answer.length_supposed and one.name == "throughput")
+        ]
+    return _named_apart(found)
 
 
 def calibration_drawings(calibration: Calibration) -> list[Drawing]:
