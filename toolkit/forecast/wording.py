@@ -1,10 +1,15 @@
-"""Step counts in words."""
+"""Step counts and gains in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from toolkit.model.cell import steps_text as steps_text
+
+
+def signed_percent(fraction: float | None) -> str:
+    """Return a signed fraction as whole per cents; what rounds to nothing has no minus."""
+    return f"{round(fraction or 0.0, 2) + 0.0:+.0%}"
 
 
 def step_list_text(steps: Sequence[int]) -> str:

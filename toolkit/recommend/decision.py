@@ -8,7 +8,7 @@ import numpy as np
 
 from toolkit.forecast.candidates import Drawn
 from toolkit.forecast.situation import too_far
-from toolkit.forecast.wording import step_list_text, steps_text
+from toolkit.forecast.wording import signed_percent, step_list_text, steps_text
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.forecast import Action, Interval, Recommendation
 
@@ -199,7 +199,9 @@ def _why(
         return _loss(one, other, gain)
     if _open(one, other):
         return f"{compared}: {_gain_range(gain)}"
-    return f"{compared}: {gain.value or 0.0:+.0%} ({gain.lo or 0.0:+.0%} to {gain.hi or 0.0:+.0%})"
+    return (
+        f"{compared}: {signed_percent(gain.value)} ({signed_percent(gain.lo)} to {signed_percent(gain.hi)})"
+    )
 
 
 def _loss(plain: Drawn, speculative: Drawn, gain: Interval) -> str:
@@ -216,7 +218,7 @@ def _loss(plain: Drawn, speculative: Drawn, gain: Interval) -> str:
 
 
 def _gain_range(gain: Interval) -> str:
-    return f"between {gain.lo or 0.0:+.0%} and {gain.hi or 0.0:+.0%}"
+    return f"between {signed_percent(gain.lo)} and {signed_percent(gain.hi)}"
 
 
 def _break_even(plain: Drawn, speculative: Drawn) -> str:

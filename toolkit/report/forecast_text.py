@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolkit.forecast.candidates import ACCEPTANCE_BEYOND
-from toolkit.forecast.wording import steps_text
+from toolkit.forecast.wording import signed_percent, steps_text
 from toolkit.report.tables import number, rendered, share, single_spaced, table
 from toolkit.schema.forecast import AcceptanceUsed, Baseline, Candidate, Forecast, Interval
 
@@ -180,7 +180,7 @@ def headline(forecast: Forecast) -> str:
     if gain.value and decided.relative_to and decided.action in ("use", "turn speculation off"):
         said = share(gain.value)
         if _compares_ranges(forecast):
-            said = f"between {gain.lo or 0.0:+.0%} and {gain.hi or 0.0:+.0%}"
+            said = f"between {signed_percent(gain.lo)} and {signed_percent(gain.hi)}"
         text += f" ({said} over {decided.relative_to})"
     return text
 
