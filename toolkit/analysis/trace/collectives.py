@@ -34,20 +34,38 @@ class PhaseCollectives:
     caused_ns: Numbers
 
 
+def phase_parts(
+    view: TraceView, name: str, cycles: Sequence[CycleOnRanks]
+) -> tuple[list[SplitCollectives], bool]:
+    """Return the collectives of a phase over aligned cycles, and whether enough of them were matched."""
+    parts = [split_collectives(view, found) for found in view.matched(name, cycles)]
+    missing = _missing(view, name, cycles, parts)
+    return parts, len(view.compared) > 1 and _matched(_kinds(parts), parts, missing) >= MATCHED
+
+
+def _kinds(parts: Sequence[SplitCollectives]) -> list[CollectiveKind]:
+    return list(dict.fromkeys(kind for part in parts for kind in part.kinds))
+
+
+def _missing(
+    view: TraceView, name: str, cycles: Sequence[CycleOnRanks], parts: Sequence[SplitCollectives]
+) -> int:
+    """Return in how many cycles ranks replayed graphs with different collectives."""
+    return sum(view.has(name, cycle) for cycle in cycles) - sum(len(part.found.cycles) for part in parts)
+
+
 def phase_collectives(view: TraceView, name: str, cycles: Sequence[CycleOnRanks]) -> PhaseCollectives | None:
     """Describe the collectives of one phase over aligned cycles; None if it has none.
 
     A collective is the same one on two ranks if it has the same place in the graph's usual kernel sequence
     in the same cycle, and the ranks leave it together.
     """
-    parts = [split_collectives(view, found) for found in view.matched(name, cycles)]
+    parts, split = phase_parts(view, name, cycles)
     if not parts:
         return None
-    held = sum(len(part.found.cycles) for part in parts)
-    missing = sum(view.has(name, cycle) for cycle in cycles) - held  # ranks that replayed different graphs
-    kinds = list(dict.fromkeys(kind for part in parts for kind in part.kinds))
+    missing = _missing(view, name, cycles, parts)
+    kinds = _kinds(parts)
     several = len(view.compared) > 1
-    split = several and _matched(kinds, parts, missing) >= MATCHED
     rows = tuple(_report(name, kind, parts, missing, several=several, split=split) for kind in kinds)
     shape = (len(cycles), len(view.traces))
     waits, totals, caused = (np.full(shape, np.nan) for _ in range(3))

@@ -89,27 +89,33 @@ def _best_start(equal: NDArray[np.bool_], needed: int, outside: int) -> int:
     return int(np.argmax(scores))
 
 
-def step_durations_ns(phase: Phase, trace: RankTrace, count: int | None) -> list[int] | None:
-    """Return the time of each draft forward of one draft pass, in ns; None where it cannot be split.
+def step_spans_ns(phase: Phase, trace: RankTrace, count: int | None) -> list[tuple[int, int]] | None:
+    """Return start and end of each draft forward of one draft pass; None where it cannot be split.
 
     A pass of several forwards launched apart gives them as they are; one graph is split by its
-    repeating kernel names. A time runs from a repetition's first kernel to the end of its last.
+    repeating kernel names. A forward runs from a repetition's first kernel to the end of its last.
     """
     if len(phase.forwards) > 1:
-        return [forward.end_ns - forward.start_ns for forward in phase.forwards]
+        return [(forward.start_ns, forward.end_ns) for forward in phase.forwards]
     kernels = trace.kernels
     ordered = phase.kernels[np.argsort(kernels.start_ns[phase.kernels], kind="stable")]
     names = kernels.name[ordered]
     segments = repeating_segments(names, count, class_mask(trace.names, names, "sampling"))
     if segments is None:
         return None
-    durations = []
+    spans = []
     for repetition in range(segments.count):
         first = segments.first + repetition * segments.period
         block = ordered[first : first + segments.period]
         start = kernels.start_ns[block]
-        durations.append(int((start + kernels.duration_ns[block]).max() - start.min()))
-    return durations
+        spans.append((int(start.min()), int((start + kernels.duration_ns[block]).max())))
+    return spans
+
+
+def step_durations_ns(phase: Phase, trace: RankTrace, count: int | None) -> list[int] | None:
+    """Return the time of each draft forward of one draft pass, in ns; None where it cannot be split."""
+    spans = step_spans_ns(phase, trace, count)
+    return None if spans is None else [end - start for start, end in spans]
 
 
 def usual_count(counts: Sequence[int]) -> int | None:
