@@ -19,11 +19,7 @@ _NOT_ASKED = {"paths", "output", "plot", "overwrite", "model_path", "as_json"}
 
 
 def report_facts(
-    paths: Sequence[Path],
-    model_path: Path | None,
-    question: Question,
-    options: tuple[tuple[str, str], ...],
-    *,
+    paths: Sequence[Path], model_path: Path | None, question: Question, options: tuple[tuple[str, str], ...]
 ) -> ReportFacts:
     """Return everything the page shows; runs that nothing can be fitted to come without a model.
 
