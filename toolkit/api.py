@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
 from toolkit.ingest.folders import read_all, read_each
 from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
+from toolkit.ingest.traces.chrome import TraceReader, read_traces
 from toolkit.schema.cost import CheckReport, CostModel
 from toolkit.schema.forecast import Forecast, Question, Scenario
 from toolkit.schema.inspection import Inspection, RunReport
@@ -39,17 +41,19 @@ __all__ = [
     "rate_readings",
     "read_runs",
     "save_model",
+    "write_perfetto",
 ]
 
 Runs = str | Path | Iterable[str | Path] | Sequence[Recording] | Inspection
 
 
-def read_runs(paths: Iterable[str | Path]) -> list[Recording]:
+def read_runs(paths: Iterable[str | Path], *, cache: bool = True) -> list[Recording]:
     """Read run folders, folders of run folders and single files; see `read_all` for errors.
 
-    What had to be left out of a folder of runs is told as a Python warning.
+    What had to be left out of a folder of runs is told as a Python warning. Large traces are kept as
+    columns in the user's cache folder and need not be read again, unless `cache` is false.
     """
-    recordings, left_out = read_all([Path(path) for path in paths])
+    recordings, left_out = read_all([Path(path) for path in paths], trace_reader=_trace_reader(cache))
     for sentence in left_out:
         warnings.warn(sentence, stacklevel=2)
     return recordings
@@ -126,14 +130,39 @@ def log_lines(path: str | Path) -> list[dict[str, Any]]:
     return lines_as_json(read_log_lines(Path(path)))
 
 
-def inspect_paths(paths: Iterable[str | Path], *, offline_accuracy: float | None = None) -> Inspection:
+def inspect_paths(
+    paths: Iterable[str | Path],
+    *,
+    offline_accuracy: float | None = None,
+    cache: bool = True,
+    dask_address: str | None = None,
+) -> Inspection:
     """Read and inspect in one call; what had to be left out is told first in `warnings`.
 
     With the draft head's `offline_accuracy` (0 to 1) each run also says whether it reaches what it should.
+    `cache` as in `read_runs`; with `dask_address` the traces are read on that Dask cluster.
     """
-    inspected, left_out = read_each([Path(path) for path in paths], _inspected)
+    reader = _trace_reader(cache, dask_address)
+    inspected, left_out = read_each([Path(path) for path in paths], _inspected, trace_reader=reader)
     found = _audited(_inspection(inspected), offline_accuracy)
     return replace(found, warnings=(*left_out, *found.warnings))
+
+
+def write_perfetto(runs: Sequence[Recording], path: str | Path, *, overwrite: bool = False) -> None:
+    """Write the traces of runs as one file for the Perfetto viewer; gzip when named .gz.
+
+    BadInputError if none of the runs has a trace with kernels; an existing file is kept (UsageError)
+    unless `overwrite`.
+    """
+    from toolkit.ingest.streamed_file import write_new_pieces
+    from toolkit.report.perfetto.trace_file import perfetto_text
+
+    if not any(len(trace.kernels) for run in runs for trace in run.traces):
+        raise BadInputError(
+            f"{path} is not written: no run has a trace with kernels; give the folder of a run that was "
+            "profiled with --trace"
+        )
+    write_new_pieces(Path(path), perfetto_text(runs), overwrite=overwrite)
 
 
 def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
@@ -163,6 +192,14 @@ def _inspected(recording: Recording) -> tuple[RunReport, str | None]:
         f"{recording.source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
         "record it with CUDA activity on"
     )
+
+
+def _trace_reader(cache: bool, dask_address: str | None = None) -> TraceReader:
+    if dask_address is None:
+        return partial(read_traces, cache=cache)
+    from toolkit.ingest.traces.on_dask import traces_on_dask
+
+    return partial(traces_on_dask, dask_address, cache=cache)
 
 
 def _model(model: CostModel | str | Path) -> CostModel:

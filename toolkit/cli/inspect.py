@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from toolkit.cli.number_lists import finite
+from toolkit.cli.perfetto_file import PERFETTO, write_for_perfetto
 from toolkit.cli.plotting import PLOT, write_plots
+from toolkit.cli.trace_options import DASK, NO_CACHE
 from toolkit.cli.warning_lines import print_warnings
 from toolkit.errors import UsageError
 
@@ -30,14 +32,20 @@ if TYPE_CHECKING:
     help="Share of next tokens that the draft head gets right offline: does the server reach what it should?",
 )
 @PLOT
-@click.option("--overwrite", is_flag=True, help="Replace existing figures.")
+@PERFETTO
+@click.option("--overwrite", is_flag=True, help="Replace existing figures and files.")
+@NO_CACHE
+@DASK
 def inspect_command(
     paths: tuple[Path, ...],
     as_json: bool,
     lines: bool,
     offline_accuracy: float | None,
     plot: Path | None,
+    perfetto: Path | None,
     overwrite: bool,
+    no_cache: bool,
+    dask: str | None,
 ) -> None:
     """Show where the time of a decode cycle goes.
 
@@ -49,18 +57,21 @@ def inspect_command(
     toolkit inspect traces/2026-11-29-sglang-llama8b-dummy-tp2-k3-b1
     toolkit inspect server.log --lines
     toolkit inspect traces/my-run --offline-accuracy 0.77
+    toolkit inspect traces/my-run --perfetto my-run.json.gz
 
     Next: `toolkit model fit` with the same paths; docs/measures.md says what each number is and how it
     can mislead.
     """
     if lines:
-        if plot is not None:
-            raise UsageError("--lines prints what a log says and draws nothing; leave out --plot")
-        _print_lines(paths)
+        _print_lines(paths, writes_files=plot is not None or perfetto is not None)
         return
     from toolkit.api import inspect_paths
 
-    inspection = inspect_paths(paths, offline_accuracy=offline_accuracy)
+    if perfetto is not None:
+        write_for_perfetto(paths, perfetto, overwrite=overwrite)
+    inspection = inspect_paths(
+        paths, offline_accuracy=offline_accuracy, cache=not no_cache, dask_address=dask
+    )
     print_warnings(inspection.warnings)
     if plot is not None:
         _plot(inspection, plot, overwrite=overwrite)
@@ -83,8 +94,10 @@ def _plot(inspection: Inspection, folder: Path, *, overwrite: bool) -> None:
         click.echo(f"toolkit: cycles of {left_out} more are not drawn; give fewer runs to see them", err=True)
 
 
-def _print_lines(paths: tuple[Path, ...]) -> None:
+def _print_lines(paths: tuple[Path, ...], *, writes_files: bool) -> None:
     """Print the lines of one log as JSON objects."""
+    if writes_files:
+        raise UsageError("--lines prints what a log says and writes no file; leave out --plot and --perfetto")
     from toolkit.api import log_lines
     from toolkit.report.json_text import json_text
 

@@ -9,6 +9,7 @@ import click
 
 from toolkit.cli.places import refuse_missing_folder
 from toolkit.cli.plotting import PLOT, refuse_plots, write_plots
+from toolkit.cli.trace_options import NO_CACHE
 from toolkit.cli.warning_lines import print_warnings
 
 if TYPE_CHECKING:
@@ -43,9 +44,16 @@ def model_command() -> None:
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the resampling behind the intervals."
 )
+@NO_CACHE
 @_JSON
 def fit_command(
-    paths: tuple[Path, ...], output: Path, plot: Path | None, overwrite: bool, seed: int, as_json: bool
+    paths: tuple[Path, ...],
+    output: Path,
+    plot: Path | None,
+    overwrite: bool,
+    seed: int,
+    no_cache: bool,
+    as_json: bool,
 ) -> None:
     """Fit the cost model to run folders, traces, logs or measurements.csv.
 
@@ -63,7 +71,7 @@ def fit_command(
 
     refuse_existing(output, overwrite=overwrite)
     refuse_missing_folder(output)
-    model = fit_cost_model(inspect_paths(paths), seed=seed)
+    model = fit_cost_model(inspect_paths(paths, cache=not no_cache), seed=seed)
     drawings: list[Drawing] = []
     if plot is not None:  # matplotlib takes half a second to load
         from toolkit.figures.drawings import fit_drawings
@@ -80,8 +88,9 @@ def fit_command(
 @model_command.command("check")
 @click.argument("model_path", type=click.Path(path_type=Path), metavar="MODEL")
 @_PATHS
+@NO_CACHE
 @_JSON
-def check_command(model_path: Path, paths: tuple[Path, ...], as_json: bool) -> None:
+def check_command(model_path: Path, paths: tuple[Path, ...], no_cache: bool, as_json: bool) -> None:
     """Compare predicted with measured cycles on runs that the fit never saw.
 
     \b
@@ -95,6 +104,7 @@ def check_command(model_path: Path, paths: tuple[Path, ...], as_json: bool) -> N
     from toolkit.report.fit_text import check_text
     from toolkit.report.json_text import json_text
 
-    report = check_model(read_cost_model(model_path), inspect_paths(paths), str(model_path))
+    inspection = inspect_paths(paths, cache=not no_cache)
+    report = check_model(read_cost_model(model_path), inspection, str(model_path))
     print_warnings(report.warnings)
     click.echo(json_text(report) if as_json else check_text(report))

@@ -11,6 +11,7 @@ from toolkit.cli.options import with_options
 from toolkit.cli.places import refuse_missing_folder
 from toolkit.cli.plotting import PLOT, refuse_plots, write_plots
 from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptances
+from toolkit.cli.trace_options import NO_CACHE
 
 
 @click.command("report")
@@ -33,6 +34,7 @@ from toolkit.cli.question_options import QUESTION_OPTIONS, refuse_two_acceptance
 )
 @with_options(QUESTION_OPTIONS)
 @click.option("--anyway", is_flag=True, help="Answer although the runs do not determine it, marked.")
+@NO_CACHE
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON object.")
 def report_command(
     paths: tuple[Path, ...],
@@ -40,6 +42,7 @@ def report_command(
     plot: Path | None,
     overwrite: bool,
     model_path: Path | None,
+    no_cache: bool,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -64,7 +67,7 @@ def report_command(
     refuse_existing(output, overwrite=overwrite)
     refuse_missing_folder(output)
     options = typed_options(click.get_current_context())
-    facts = report_facts(paths, model_path, Question(**asked), options)
+    facts = report_facts(paths, model_path, Question(**asked), options, cache=not no_cache)
     drawings = [] if plot is None else report_drawings(facts)
     refuse_plots(plot, [one.name for one in drawings], overwrite=overwrite)
     page = report_page(facts)

@@ -15,11 +15,16 @@ from toolkit.schema.inspection import Inspection
 from toolkit.schema.report import GroupAnswer, ReportFacts, WrittenGroup, WrittenReport
 
 # parameters that are no question
-_NOT_ASKED = {"paths", "output", "plot", "overwrite", "model_path", "as_json"}
+_NOT_ASKED = {"paths", "output", "plot", "overwrite", "model_path", "as_json", "no_cache"}
 
 
 def report_facts(
-    paths: Sequence[Path], model_path: Path | None, question: Question, options: tuple[tuple[str, str], ...]
+    paths: Sequence[Path],
+    model_path: Path | None,
+    question: Question,
+    options: tuple[tuple[str, str], ...],
+    *,
+    cache: bool = True,
 ) -> ReportFacts:
     """Return everything the page shows; runs that nothing can be fitted to come without a model.
 
@@ -28,7 +33,7 @@ def report_facts(
     from toolkit.api import inspect_paths
     from toolkit.recommend.group_answers import group_answers
 
-    inspection = inspect_paths(paths)
+    inspection = inspect_paths(paths, cache=cache)
     model, not_fitted = _model(inspection, model_path)
     answers: tuple[GroupAnswer, ...] = () if model is None else group_answers(model, question)
     return ReportFacts(
