@@ -21,7 +21,7 @@ from toolkit.report.page.svg import (
     x_axis,
     y_axis,
 )
-from toolkit.report.tables import number
+from toolkit.report.tables import counted, number
 from toolkit.schema.cost import AcceptanceCurve
 from toolkit.schema.inspection import AcceptanceReport, Configuration, RunReport
 
@@ -71,12 +71,12 @@ def _series(
     """Return the pooled curve first, then the best counted configuration of each step count and kind."""
     made = [] if curve is None else [_pooled(curve)]
     found: dict[tuple[int | None, str | None], _Series] = {}
-    counted = [(run, cell, cell.acceptance) for run, cell in measured if cell.acceptance]
-    for run, cell, accepted in sorted(counted, key=lambda one: -(one[2].cycles or 0)):
+    found_in = [(run, cell, cell.acceptance) for run, cell in measured if cell.acceptance]
+    for run, cell, accepted in sorted(found_in, key=lambda one: -(one[2].cycles or 0)):
         if accepted.accept_by_position and (cell.num_steps, run.acceptance_kind) not in found:
             kind = run.acceptance_kind or "kind not known"
             found[cell.num_steps, run.acceptance_kind] = _Series(
-                name=f"{cell.num_steps} steps, {kind}",
+                name=f"{counted(cell.num_steps, 'step')}, {kind}",
                 shares=accepted.accept_by_position,
                 ends=position_intervals(accepted),
                 cycles=accepted.cycles,

@@ -20,6 +20,14 @@
     return value === null ? '–' : value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
   }
 
+  function milliseconds(us) {
+    return fixed(us === null ? null : us / US_PER_MS, 2);
+  }
+
+  function rangeOf(ends) {
+    return ends[1] === null ? 'above ' + milliseconds(ends[0]) : milliseconds(ends[0]) + ' to ' + milliseconds(ends[1]);
+  }
+
   function signed(gain) {
     return gain === null ? '–' : (gain < 0 ? '−' : '+') + Math.abs(100 * gain).toFixed(1) + '%';
   }
@@ -34,9 +42,10 @@
     const marks = (state.allreduce > 0 ? group.changedMarks[state.allreduce - 1] : group.marks)[state.batch];
     const batch = group.batches[state.batch];
     const rows = group.steps.map((steps, place) => {
-      const cycle = cycles[place], length = steps === 0 ? 1 : lengths[place];
+      const open = Array.isArray(cycles[place]); // only a range is known
+      const cycle = open ? null : cycles[place], length = steps === 0 ? 1 : lengths[place];
       const speed = cycle === null || length === null ? null : batch * length * US_PER_S / cycle;
-      return { steps, cycle, length, speed, determined: marks[place] !== '~', beyond: marks[place] === '^' };
+      return { steps, cycle, range: open ? cycles[place] : null, length, speed, determined: marks[place] !== '~', beyond: marks[place] === '^' };
     });
     const plain = rows.find((row) => row.steps === 0);
     rows.forEach((row) => {
@@ -73,10 +82,10 @@
     const best = usable.length > 1 ? usable.reduce((one, other) => (other.speed > one.speed ? other : one)) : null;
     rows.forEach((row) => {
       const line = form.querySelector('tr[data-steps="' + row.steps + '"]');
-      const mark = row.determined ? (row.beyond ? '^' : '') : '~';
+      const mark = row.beyond ? '^' : '';
       line.querySelector('.length').textContent = fixed(row.length, 2);
-      line.querySelector('.cycle').textContent = mark + fixed(row.cycle === null ? null : row.cycle / US_PER_MS, 2);
-      line.querySelector('.speed').textContent = mark + fixed(row.speed, 1);
+      line.querySelector('.cycle').textContent = row.range ? rangeOf(row.range) : mark + milliseconds(row.cycle);
+      line.querySelector('.speed').textContent = row.determined ? mark + fixed(row.speed, 1) : 'open';
       line.querySelector('.gain').textContent = row.steps === 0 ? '' : signed(row.gain);
       line.querySelector('.even').textContent = row.steps === 0 ? '' : fixed(row.even, 2);
       line.querySelector('.bar span').style.width = (100 * (row.speed || 0) / most).toFixed(1) + '%';

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from toolkit.report.page.health import health_of, runs_table
 from toolkit.report.page.section import Section, group_section, unfitted_section
@@ -27,6 +28,7 @@ def report_page(facts: ReportFacts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["with_code"] = with_code
     style, script = (_source(environment, name) for name in ("page.css", "page.js"))
     sections = _sections(facts)
     return environment.get_template("page.html.j2").render(
@@ -41,6 +43,11 @@ def report_page(facts: ReportFacts) -> str:
         policy=_policy(style, script),
         numbers=_what_ifs(sections),
     )
+
+
+def with_code(said: str) -> Markup:
+    """Return a sentence, escaped, with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(said))))
 
 
 def _source(environment: Environment, name: str) -> str:

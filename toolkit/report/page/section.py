@@ -58,7 +58,7 @@ def group_section(place: int, answer: GroupAnswer, facts: ReportFacts) -> Sectio
     measured = _measured(group, facts.inspection.runs)
     verdict, why = _verdict(answer)
     forecast = answer.forecast
-    cycles, more = _cycles(key, measured)
+    cycles, more = _cycles(key, measured, *_looked_at(answer))
     return Section(
         key=key,
         title=group_text(group),
@@ -90,7 +90,7 @@ def unfitted_section(place: int, runs: Sequence[RunReport], why: str) -> Section
     measured = [(run, cell) for run in runs for cell in run.configurations]
     named = [part for part in (first.engine, first.model, first.gpu) if part] or ["server not known"]
     named.append(f"TP{first.tp_size}" if first.tp_size else "TP size not known")
-    cycles, more = _cycles(key, measured)
+    cycles, more = _cycles(key, measured, None, None)
     return Section(
         key=key,
         title=", ".join(named),
@@ -129,9 +129,21 @@ def _measured(group: GroupModel, runs: Iterable[RunReport]) -> list[Measured]:
     ]
 
 
-def _cycles(key: str, measured: Sequence[Measured]) -> tuple[tuple[Figure, ...], tuple[Figure, ...]]:
+def _looked_at(answer: GroupAnswer) -> tuple[int | None, int | None]:
+    """Return batch and step count of the cycle to show first: those asked for, or that most cycles had."""
+    asked = {} if answer.forecast is None else answer.forecast.inputs
+    settings, steps = answer.group.settings, asked.get("current_steps")
+    batch = asked.get("batch_size")
+    chosen = steps if isinstance(steps, int) and steps else settings[0].num_steps if settings else None
+    return (batch if isinstance(batch, int) else None), chosen
+
+
+def _cycles(
+    key: str, measured: Sequence[Measured], batch: int | None, steps: int | None
+) -> tuple[tuple[Figure, ...], tuple[Figure, ...]]:
     """Return the best known speculative and plain cycle, and some others."""
-    ordered = sorted(measured, key=_worth, reverse=True)
+    known = [(run, cell) for run, cell in measured if cell.cycle_us or has_phases(cell)]
+    ordered = sorted(known, key=lambda one: _worth(one, batch, steps), reverse=True)
     first: list[Measured] = []
     for speculative in (True, False):
         first += [one for one in ordered if (one[1].num_steps != 0) is speculative][:1]
@@ -150,14 +162,16 @@ def _cycles(key: str, measured: Sequence[Measured]) -> tuple[tuple[Figure, ...],
     return _known(*drawn[: len(first)]), _known(*drawn[len(first) :])
 
 
-def _worth(one: Measured) -> tuple[float, ...]:
+def _worth(one: Measured, batch: int | None, steps: int | None) -> tuple[float, ...]:
     """Return what makes a configuration worth drawing: phases on the GPU, ranks, many cycles."""
     run, cell = one
     parts = [part for rank in cell.ranks for part in parts_of(rank, run.engine)]
     on_gpu = bool(parts) and not any(part.by_stage for part in parts)
     usual = run.overlap_schedule is not False and not run.with_stack
     context = cell.context_tokens or 0
-    return (has_phases(cell), usual, on_gpu, len(cell.collectives), len(cell.ranks), -context, cell.cycles)
+    wanted = (cell.batch_size == batch, cell.num_steps in (0, steps))
+    known = (len(cell.collectives) > 0, len(cell.ranks))
+    return (has_phases(cell), usual, on_gpu, *known, *wanted, -context, cell.cycles)
 
 
 def _verdict(answer: GroupAnswer) -> tuple[str, str]:

@@ -43,7 +43,7 @@ def time_figure(key: str, measured: Sequence[Measured]) -> Figure | None:
     top = 14 + 18 * legend_rows(entries, _WIDTH - 20)
     longest = max(max(row.cycle, sum(row.pieces.values())) for row in rows)
     axes = Axes(
-        left=_LEFT, right=_WIDTH - 150, top=top, bottom=top + _ROW * len(rows), x_to=ms_from_us(longest)
+        left=_LEFT, right=_WIDTH - 178, top=top, bottom=top + _ROW * len(rows), x_to=ms_from_us(longest)
     )
     drawn = [legend(entries, 10, 18, _WIDTH - 20), x_axis(axes, ticks(0, axes.x_to, 6), "ms a cycle")]
     drawn += [_bar(axes, top + place * _ROW, row, plain) for place, row in enumerate(rows)]

@@ -62,8 +62,15 @@ def _known_lengths(forecast: Forecast) -> dict[int, float | None]:
     return found
 
 
-def _values(rows: Sequence[Sequence[GridCycle]]) -> list[list[float | None]]:
-    return [[_short(cell.value) for cell in row] for row in rows]
+def _values(rows: Sequence[Sequence[GridCycle]]) -> list[list[float | list[float | None] | None]]:
+    """Return values in us; a pair of ends where only a range is known, None where not even that."""
+    return [[_value(cell) for cell in row] for row in rows]
+
+
+def _value(cell: GridCycle) -> float | list[float | None] | None:
+    if cell.determined:
+        return _short(cell.value)
+    return None if cell.lo is None else [_short(cell.lo), _short(cell.hi)]
 
 
 def _marks(rows: Sequence[Sequence[GridCycle]]) -> list[str]:
