@@ -193,12 +193,42 @@ def test_a_folder_with_an_empty_run_beside_a_full_one_is_read(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
-def test_links_that_loop_or_dangle_are_not_followed(tmp_path: Path) -> None:
+def test_links_that_loop_or_dangle_are_not_followed_and_those_to_nothing_are_named(tmp_path: Path) -> None:
     put(tmp_path / "run", server_log=LOG)
-    for name, target in (("up", tmp_path), ("self", tmp_path / "self"), ("gone", tmp_path / "nowhere")):
+    for name, target in (
+        ("up", tmp_path),
+        ("self", tmp_path / "run" / "self"),
+        ("gone", tmp_path / "nowhere"),
+    ):
         os.symlink(target, tmp_path / "run" / name)
-    assert [recording.name for recording in read(tmp_path)] == ["run"]
-    assert "does not exist" in refusal(tmp_path / "run" / "self")
+    (recording,) = read(tmp_path)
+    assert recording.name == "run"
+    assert [note.partition(" is a link to nothing")[0] for note in recording.warnings] == [
+        str(tmp_path / "run" / name) for name in ("gone", "self")
+    ]
+    assert "run/self" in refusal(tmp_path / "run" / "self")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_linked_run_folder_is_read_as_the_run_that_it_names(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere" / "run-7", server_log=LOG)
+    given = tmp_path / "given"
+    given.mkdir()
+    os.symlink(tmp_path / "elsewhere" / "run-7", given / "run")
+    os.symlink(tmp_path / "elsewhere" / "run-7", given / "same")
+    (recording,) = read(given)
+    assert recording.name == "run"
+    assert recording.log is not None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_folders_below_a_linked_one_are_named_and_not_followed(tmp_path: Path) -> None:
+    put(tmp_path / "far" / "below" / "run", server_log=LOG)
+    given = put(tmp_path / "given" / "own", server_log=LOG).parent
+    os.symlink(tmp_path / "far", given / "link")
+    recordings, said = read_all([given])
+    assert [recording.name for recording in recordings] == ["own"]
+    assert any("behind a link" in sentence and "link/below" in sentence for sentence in said)
 
 
 def left_out(*paths: Path) -> tuple[str, ...]:

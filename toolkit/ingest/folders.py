@@ -13,6 +13,7 @@ from toolkit.errors import BadInputError
 from toolkit.ingest.calibration import read_calibration
 from toolkit.ingest.client import read_client
 from toolkit.ingest.file_kinds import FileKind, file_kind, require_readable
+from toolkit.ingest.folder_tree import entries_of, folder_tree
 from toolkit.ingest.forked import mapped
 from toolkit.ingest.identity import completed_info, require_one_server
 from toolkit.ingest.logs.server_log import read_server_log
@@ -29,7 +30,6 @@ from toolkit.schema.trace import RankTrace
 
 T = TypeVar("T")
 
-_DEEPEST = 4  # folders below the one given; a run folder has none
 _WORTH_SHARING_BYTES = 1 << 20  # of all files: below, forking takes longer than it saves
 _RANK_PART = re.compile(r"(?i)(?:tp|rank)[-_]?\d+")
 _ONE_OF_A_KIND: dict[FileKind, str] = {
@@ -134,33 +134,9 @@ def _says_something(recording: Recording) -> bool:
 
 
 def _tree(top: Path) -> _Tree[T]:
-    """Return `top` with the folders below it that hold files or nothing, links to folders not followed."""
-    tree: _Tree[T] = _Tree(top)
-    waiting = [(top, 0)]
-    while waiting:
-        folder, depth = waiting.pop()
-        try:
-            entries = _entries(folder)
-        except BadInputError as error:
-            if folder == top:
-                raise
-            tree.refused.append((folder, error))
-            continue
-        if any(entry.is_file() for entry in entries):
-            tree.folders.append(folder)
-        elif not entries and folder != top:
-            tree.empty.append(folder)
-        below = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
-        if depth < _DEEPEST:
-            waiting += [(entry, depth + 1) for entry in reversed(below)]
-    return tree
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    except OSError as error:
-        raise BadInputError(f"{folder} cannot be listed ({error.strerror}); check its permissions") from None
+    """Return what lies below a folder that was given, before any of it is read."""
+    found = folder_tree(top)
+    return _Tree(top, folders=found.folders, empty=found.empty, notes=found.notes, refused=found.refused)
 
 
 def _read_tree(
@@ -218,7 +194,7 @@ def _read_folder(
 
     Files below `top` that claim nothing are not told one by one: their folder is.
     """
-    files = files_of_run(_entries(folder))
+    files = files_of_run(entries_of(folder))
     if files.measured:
         return _read_files(files, folder, trace_reader)
     if not files.of("run"):

@@ -106,6 +106,8 @@ def files_of_run(paths: Iterable[Path]) -> RunFiles:
     """Sort the files of a folder by kind; one whose content says nothing counts by a name of ours."""
     files = RunFiles()
     for path in paths:
+        if path.is_symlink() and not path.exists():
+            files.warnings.append(f"{path} is a link to nothing and is left out; restore what it names")
         if not path.is_file() or path.name in _NOT_OURS:
             continue
         kind = file_kind(path)
