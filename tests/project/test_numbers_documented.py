@@ -26,12 +26,15 @@ from toolkit.schema.forecast import BreakEven, Candidate, DraftTpAnswer, DraftTp
 from toolkit.schema.inspection import (
     AcceptanceAudit,
     AcceptanceReport,
+    ClockReport,
     CollectiveReport,
     Configuration,
+    DominantRequest,
     DraftStep,
     PhaseTime,
     RankReport,
     Spread,
+    Straggler,
     Throughput,
 )
 from toolkit.schema.profile import ProfiledRun, ProfileReport
@@ -53,7 +56,7 @@ RECORDS = (
     *(AcceptanceAudit, Term, HoldOut, Identifiability, NextRun, FittedCell, GroupReport, FitReport),
     *(CheckedCell, CheckReport, Candidate, BreakEven, Recommendation, DraftTpSize, DraftTpAnswer, Forecast),
     *(ProfiledRun, ProfileReport, CollectiveLatency, ForwardTime, MemoryBandwidth, Calibration),
-    *(DemoResult, WrittenReport),
+    *(DemoResult, WrittenReport, ClockReport, Straggler, DominantRequest),
 )
 NUMBER = re.compile(r"\b(int|float|Spread|Interval|Estimate|Latency)\b")
 
