@@ -123,8 +123,10 @@ def _caption(
     cycle = "" if cell.cycle_us is None else f" Median cycle {ms_from_us(cell.cycle_us.median):.2f} ms"
     cycle += f" from {cell.cycle_source}; bound by: {cell.bound}." if cycle else ""
     parts = [part for _, found in rows for part in found]
-    said = f"Run {run.run} ({source}; {cell.cycles:,} cycles).{cycle} Widths are medians of each phase."
-    if any(part.phase == "whole" for part in parts):
+    said = f"Run {run.run} ({source}; {cell.cycles:,} cycles).{cycle}"
+    if not any(part.phase == "whole" for part in parts):
+        said += " Widths are medians of each phase; the upright dashed line is the median cycle."
+    else:
         said += " Nothing in this run splits the cycle: a kernel trace or spans would."
     if any(part.wire or part.wait for part in parts):
         said += " Strips add up a phase's wire and wait; they do not say when in the phase it was."

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from toolkit.report.page.calibrations import calibration_tables
 from toolkit.report.page.health import health_of, runs_table
 from toolkit.report.page.section import Section, group_section, unfitted_section
 from toolkit.schema.inspection import RunReport
@@ -37,6 +38,7 @@ def report_page(facts: ReportFacts) -> str:
         health=health_of(facts),
         sections=sections,
         one_at_a_time=len(sections) > _MOST_SHOWN_AT_ONCE,
+        calibrations=calibration_tables(facts.inspection.runs),
         runs=runs_table(facts.inspection.runs),
         style=Markup(style),  # a file of this package
         script=Markup(script),
@@ -83,6 +85,8 @@ def _servers(runs: Iterable[RunReport]) -> list[list[RunReport]]:
 
 
 def _title(sections: tuple[Section, ...]) -> str:
+    if not sections:
+        return "what was read"
     return sections[0].title if len(sections) == 1 else f"{len(sections)} groups of runs"
 
 

@@ -23,7 +23,7 @@ from toolkit.report.page.what_if_numbers import own_lengths, what_if_numbers
 from toolkit.report.tables import number
 from toolkit.schema.cost import GroupModel, Term
 from toolkit.schema.forecast import Forecast
-from toolkit.schema.inspection import RunReport
+from toolkit.schema.inspection import Configuration, RunReport
 from toolkit.schema.report import GroupAnswer, ReportFacts
 
 _MOST_CYCLES = 6  # drawn besides the first plain and the first speculative one
@@ -125,8 +125,16 @@ def _measured(group: GroupModel, runs: Iterable[RunReport]) -> list[Measured]:
         (run, cell)
         for run in runs
         for cell in run.configurations
-        if (run.run, cell.num_steps, cell.batch_size) in settings
+        if (run.run, cell.num_steps, cell.batch_size) in settings and _may_be_of(group, run, cell)
     ]
+
+
+def _may_be_of(group: GroupModel, run: RunReport, cell: Configuration) -> bool:
+    """Return whether what a run says of its server is not another group's: run folders may share a name."""
+    draft_model = None if cell.num_steps == 0 else cell.draft_model or run.draft_model
+    own = (run.engine, run.model, run.gpu, run.tp_size, draft_model)
+    grouped = (group.engine, group.model, group.gpu, group.tp_size, group.draft_model)
+    return all(one is None or other in (None, one) for one, other in zip(own, grouped, strict=True))
 
 
 def _looked_at(answer: GroupAnswer) -> tuple[int | None, int | None]:
