@@ -216,9 +216,9 @@ def _closed(
         drawn = summed_cycle(fitted, factors, wire, at, fitted.draws)
         logs = np.log(np.maximum(drawn, 1e-9) / value)
     pull = pull_at(fitted, at)
-    spread = _spread(fitted, at, value)
+    spreads = _spreads(fitted, at, value)
     value *= float(np.exp(pull.shift))
-    expected, new_run = _with_errors(fitted, at, value, logs + pull.moves, form, spread, pull)
+    expected, new_run = _with_errors(fitted, at, value, logs + pull.moves, form, spreads, pull)
     lo, hi = np.quantile(new_run, [0.05, 0.95])
     return CycleForecast(
         value=value,
@@ -251,12 +251,12 @@ def _open(
     else:
         place = np.random.default_rng([fitted.seed, 1]).random(count)
     inside = np.log(ends[0]) + place * np.log(ends[1] / ends[0])
-    spread = _spread(fitted, at, value)
+    spreads = _spreads(fitted, at, value)
     nothing = no_pull(count)
-    expected, new_run = _with_errors(fitted, at, value, inside - np.log(value), form, spread, nothing)
+    expected, new_run = _with_errors(fitted, at, value, inside - np.log(value), form, spreads, nothing)
     # between plain decoding and the steps seen the range itself holds every shape the cycle can have
     bracketed = at.num_steps < max(fitted.support.steps, default=0) and len(fitted.support.plain_batches)
-    error = np.hypot(FORM_INSIDE if bracketed else form, spread)
+    error = np.hypot(FORM_INSIDE if bracketed else form, spreads[0])
     edge = np.exp(_NORMAL_95 * _scale(fitted, at, form) * error)
     return CycleForecast(
         value=value,
@@ -270,7 +270,13 @@ def _open(
 
 
 def _with_errors(
-    fitted: Fitted, at: Setting, value: float, logs: Vector, form: float, spread: float, pull: Pull
+    fitted: Fitted,
+    at: Setting,
+    value: float,
+    logs: Vector,
+    form: float,
+    spreads: tuple[float, float],
+    pull: Pull,
 ) -> tuple[Vector, Vector]:
     """Return draws of the mean cycle, and of a new run's, which differs by the run spread as well.
 
@@ -281,7 +287,7 @@ def _with_errors(
     errors = np.random.default_rng(key).standard_normal((2, len(logs)))
     unknown = 1 - pull.known
     scale = 1 + (_scale(fitted, at, form) - 1) * unknown
-    spread = float(np.sqrt(unknown * spread**2 + pull.known * run_spread(fitted, at) ** 2))
+    spread = float(np.sqrt(unknown * spreads[0] ** 2 + pull.known * spreads[1] ** 2))
     expected = scale * (logs + max(form, pull.tau) * np.sqrt(unknown) * errors[0])
     return (
         np.asarray(value * np.exp(expected)),
@@ -295,14 +301,19 @@ def _scale(fitted: Fitted, at: Setting, form: float) -> float:
     return scale if form <= FORM_NEAR else max(scale, 1.0)
 
 
-def _spread(fitted: Fitted, at: Setting, value: float) -> float:
-    """Return by how much a new run differs: a host-bound cycle by what host-bound cycles did."""
+def _spreads(fitted: Fitted, at: Setting, value: float) -> tuple[float, float]:
+    """Return by how much a new run differs where nothing near was measured, and where it was.
+
+    A host-bound cycle differs by what host-bound cycles did either way: they are of one floor, so what they
+    differ by is the hosts of their servers.
+    """
+    near = run_spread(fitted, at)
     if at.num_steps == 0:
-        return fitted.noise.plain_spread
+        return fitted.noise.plain_spread, near
     floor = host_floor(fitted, at, fitted.solution[None, :])
     if floor is not None and value <= float(floor[0]) * (1 + 1e-9):
-        return fitted.noise.floor_spread
-    return fitted.noise.speculative_spread
+        return fitted.noise.floor_spread, max(near, fitted.noise.floor_spread)
+    return fitted.noise.speculative_spread, near
 
 
 def run_spread(fitted: Fitted, at: Setting) -> float:

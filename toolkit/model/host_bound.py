@@ -8,7 +8,7 @@ from toolkit.model.cell import Cell
 
 # an unmarked cycle that is about as long as a host-bound one at about its context is host-bound as well;
 # hosts of one kind differed by up to a fifth from one server to the next (H200, TP2)
-_SAME_CYCLE = (0.8, 1.1)
+_SAME_CYCLE = (0.8, 1.2)
 _SAME_CONTEXT = 2.0
 _ABOVE = 1.05  # by how much a floor may exceed the shortest cycle seen without it
 

@@ -80,7 +80,8 @@ def _residuals(fitted: Fitted, measured: Sequence[Measured], *, plain: bool) -> 
     noise = fitted.noise
     sigma = noise.plain_run_spread if plain else noise.speculative_run_spread
     sigma = noise.run_spread if sigma is None else sigma
-    squares = float(np.mean(np.square(logs))) - sigma**2
+    own = [log for log, floor in zip(logs, at_floor, strict=True) if not floor]
+    squares = float(np.mean(np.square(own))) - sigma**2 if own else 0.0
     fresh = np.random.default_rng([fitted.seed, 5, int(plain)]).standard_normal(np.shape(moves))
     return Residuals(
         settings=tuple(settings),
@@ -108,9 +109,10 @@ def pull_at(fitted: Fitted, at: Setting) -> Pull:
     among = seen[:, near]
     between = _likeness(among, among)
     variance = residuals.tau**2
-    weights = np.linalg.solve(
-        variance * between + residuals.sigma**2 * np.eye(len(near)), variance * likeness[near]
-    )
+    # a floor is one number, so how far cycles at it lie apart is how far servers' hosts do
+    floors = max(residuals.sigma, fitted.noise.floor_spread)
+    sigmas = np.where(np.array(residuals.at_floor)[near], floors, residuals.sigma)
+    weights = np.linalg.solve(variance * between + np.diag(sigmas**2), variance * likeness[near])
     return Pull(
         shift=float(weights @ residuals.logs[near]),
         moves=np.asarray(weights @ residuals.moves[near]),
