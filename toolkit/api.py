@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from toolkit.analysis.accept_rate import readings as rate_readings
-from toolkit.analysis.acceptance_audit import audits, changes
-from toolkit.analysis.inspect_run import inspect_recording
 from toolkit.errors import BadInputError
 from toolkit.ingest.folders import read_all, read_each
-from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
 from toolkit.ingest.traces.chrome import TraceReader, read_traces
-from toolkit.schema.cost import CheckReport, CostModel
-from toolkit.schema.forecast import Forecast, Question, Scenario
-from toolkit.schema.inspection import Inspection, RunReport
 from toolkit.schema.recording import Recording
+
+if TYPE_CHECKING:
+    from toolkit.analysis.accept_rate import readings as rate_readings
+    from toolkit.schema.cost import CheckReport, CostModel
+    from toolkit.schema.forecast import Forecast, Question, Scenario
+    from toolkit.schema.inspection import Inspection, RunReport
+
+    Runs = str | Path | Iterable[str | Path] | Sequence[Recording] | Inspection
 
 __all__ = [
     "CheckReport",
@@ -44,7 +46,25 @@ __all__ = [
     "write_perfetto",
 ]
 
-Runs = str | Path | Iterable[str | Path] | Sequence[Recording] | Inspection
+
+# Imported when they are first asked for: large traces are read at once, and the rest while they are.
+_LAZY = {
+    "rate_readings": ("toolkit.analysis.accept_rate", "readings"),
+    "CheckReport": ("toolkit.schema.cost", "CheckReport"),
+    "CostModel": ("toolkit.schema.cost", "CostModel"),
+    "Forecast": ("toolkit.schema.forecast", "Forecast"),
+    "Question": ("toolkit.schema.forecast", "Question"),
+    "Scenario": ("toolkit.schema.forecast", "Scenario"),
+    "Inspection": ("toolkit.schema.inspection", "Inspection"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Return a name of `__all__` that another module defines."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'toolkit.api' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    return getattr(importlib.import_module(module), attribute)
 
 
 def read_runs(paths: Iterable[str | Path], *, cache: bool = True) -> list[Recording]:
@@ -65,6 +85,8 @@ def inspect(runs: Runs, *, offline_accuracy: float | None = None) -> Inspection:
     `runs` is a path, several paths, or what `read_runs` returned. What had to be left out is told first
     in `warnings`.
     """
+    from toolkit.schema.inspection import Inspection
+
     if isinstance(runs, Inspection):
         return runs
     several = [runs] if isinstance(runs, str | Path) else list(runs)
@@ -87,6 +109,7 @@ def fit(runs: Runs, *, seed: int = 0) -> CostModel:
 def check(model: CostModel | str | Path, runs: Runs) -> CheckReport:
     """Compare what a model predicts with runs that it was not fitted to."""
     from toolkit.model.check import check_model
+    from toolkit.schema.cost import CostModel
 
     name = "" if isinstance(model, CostModel) else str(model)
     return check_model(_model(model), inspect(runs), name)
@@ -98,6 +121,7 @@ def predict(model: CostModel | str | Path, question: Question | None = None, **a
     UndeterminedError where the runs do not determine what is asked, or where several groups fit.
     """
     from toolkit.recommend.answer import predict as answer
+    from toolkit.schema.forecast import Question
 
     return answer(_model(model), replace(question or Question(), **asked))
 
@@ -107,6 +131,7 @@ def predict_by_batch(
 ) -> tuple[Forecast, ...]:
     """Return a forecast for each batch size that has an answer; without sizes, those of the fitted runs."""
     from toolkit.recommend.by_batch import forecasts_by_batch
+    from toolkit.schema.forecast import Question
 
     return forecasts_by_batch(_model(model), Question(**asked), tuple(batch_sizes))
 
@@ -127,6 +152,8 @@ def save_model(model: CostModel, path: str | Path, *, overwrite: bool = False) -
 
 def log_lines(path: str | Path) -> list[dict[str, Any]]:
     """Return what each line of a server log says, as plain objects in order."""
+    from toolkit.ingest.logs.server_log import lines_as_json, read_log_lines
+
     return lines_as_json(read_log_lines(Path(path)))
 
 
@@ -136,13 +163,15 @@ def inspect_paths(
     offline_accuracy: float | None = None,
     cache: bool = True,
     dask_address: str | None = None,
+    while_reading: Callable[[], object] | None = None,
 ) -> Inspection:
     """Read and inspect in one call; what had to be left out is told first in `warnings`.
 
     With the draft head's `offline_accuracy` (0 to 1) each run also says whether it reaches what it should.
     `cache` as in `read_runs`; with `dask_address` the traces are read on that Dask cluster.
+    `while_reading` is called while other processes read large traces, if they do: a place for imports.
     """
-    reader = _trace_reader(cache, dask_address)
+    reader = _trace_reader(cache, dask_address, while_reading)
     inspected, left_out = read_each([Path(path) for path in paths], _inspected, trace_reader=reader)
     found = _audited(_inspection(inspected), offline_accuracy)
     return replace(found, warnings=(*left_out, *found.warnings))
@@ -174,6 +203,8 @@ def inspect_runs(recordings: Sequence[Recording]) -> Inspection:
 
 
 def _inspection(inspected: Sequence[tuple[RunReport, str | None]]) -> Inspection:
+    from toolkit.schema.inspection import Inspection
+
     faults = [fault for _, fault in inspected if fault is not None]
     if inspected and len(faults) == len(inspected):
         raise BadInputError(faults[0])
@@ -185,6 +216,8 @@ def _inspection(inspected: Sequence[tuple[RunReport, str | None]]) -> Inspection
 
 def _inspected(recording: Recording) -> tuple[RunReport, str | None]:
     """Return what is found in a run, and what is wrong if it is nothing but traces without the GPU."""
+    from toolkit.analysis.inspect_run import inspect_recording
+
     if not _is_without_kernels(recording):
         return inspect_recording(recording), None
     notes = "; ".join(note for trace in recording.traces for note in trace.damage)
@@ -194,15 +227,19 @@ def _inspected(recording: Recording) -> tuple[RunReport, str | None]:
     )
 
 
-def _trace_reader(cache: bool, dask_address: str | None = None) -> TraceReader:
+def _trace_reader(
+    cache: bool, dask_address: str | None = None, while_reading: Callable[[], object] | None = None
+) -> TraceReader:
     if dask_address is None:
-        return partial(read_traces, cache=cache)
+        return partial(read_traces, cache=cache, meanwhile=while_reading)
     from toolkit.ingest.traces.on_dask import traces_on_dask
 
     return partial(traces_on_dask, dask_address, cache=cache)
 
 
 def _model(model: CostModel | str | Path) -> CostModel:
+    from toolkit.schema.cost import CostModel
+
     return model if isinstance(model, CostModel) else load_model(model)
 
 
@@ -210,6 +247,8 @@ def _audited(found: Inspection, offline_accuracy: float | None) -> Inspection:
     """Return the runs with an audit of their acceptance where the draft head's accuracy is given."""
     if offline_accuracy is None:
         return found
+    from toolkit.analysis.acceptance_audit import audits, changes
+
     runs = tuple(replace(run, acceptance_audit=audits(run, offline_accuracy)) for run in found.runs)
     return replace(found, runs=runs, warnings=(*found.warnings, *changes(runs)))
 

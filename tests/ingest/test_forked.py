@@ -47,6 +47,18 @@ def test_results_are_in_order_whoever_worked_them_out() -> None:
     assert _run(-1, "pass", call).stdout == f"{[n * n for n in range(10)]} True False\n"
 
 
+def test_what_is_done_meanwhile_leaves_all_items_to_others() -> None:
+    call = "said = []\nfound = forked.mapped(work, range(10), [1] * 10, worth_sharing={worth}, "
+    call += "meanwhile=lambda: said.append('meanwhile'))\n"
+    call += "print([a for a, _ in found], any(here for _, here in found), *said)"
+    squares = [n * n for n in range(10)]
+    assert _run(-1, "pass", call.format(worth=5)).stdout == f"{squares} False meanwhile\n"
+    assert _run(-1, "pass", call.format(worth=50)).stdout == f"{squares} True\n"
+    assert _run(7, "os.getpid() == parent or os._exit(9)", call.format(worth=5)).stdout == (
+        f"{squares} True meanwhile\n"
+    )
+
+
 def test_little_work_is_not_shared() -> None:
     call = f"print(all(here for _, here in {_MAPPED.format(worth=50)}))"
     assert _run(-1, "pass", call).stdout == "True\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,11 +72,19 @@ def inspect_command(
     if perfetto is not None:
         write_for_perfetto(paths, perfetto, overwrite=overwrite)
     inspection = inspect_paths(
-        paths, offline_accuracy=offline_accuracy, cache=not no_cache, dask_address=dask
+        paths,
+        offline_accuracy=offline_accuracy,
+        cache=not no_cache,
+        dask_address=dask,
+        while_reading=partial(_import_all, as_json),
     )
     print_warnings(inspection.warnings)
     if plot is not None:
         _plot(inspection, plot, overwrite=overwrite)
+    _print(inspection, as_json)
+
+
+def _print(inspection: Inspection, as_json: bool) -> None:
     if as_json:
         from toolkit.report.json_text import json_text
 
@@ -83,6 +93,12 @@ def inspect_command(
         from toolkit.report.inspect_text import inspection_text
 
         click.echo(inspection_text(inspection))
+
+
+def _import_all(as_json: bool) -> None:
+    """Import what analyses and prints, while other processes read."""
+    importlib.import_module("toolkit.analysis.inspect_run")
+    importlib.import_module("toolkit.report.json_text" if as_json else "toolkit.report.inspect_text")
 
 
 def _plot(inspection: Inspection, folder: Path, *, overwrite: bool) -> None:

@@ -20,27 +20,36 @@ _in_a_fork = False
 
 
 def mapped(
-    work: Callable[[T], R], items: Sequence[T], weights: Sequence[int], *, worth_sharing: int
+    work: Callable[[T], R],
+    items: Sequence[T],
+    weights: Sequence[int],
+    *,
+    worth_sharing: int,
+    meanwhile: Callable[[], object] | None = None,
 ) -> list[R]:
     """Return `work` of each item, in order; shared among the cores where `weights` add up to enough.
 
     Results are the same with one core. A share whose process fails is worked through here, so that an
-    error is raised as if nothing had been shared. A process with threads is not forked.
+    error is raised as if nothing had been shared. A process with threads is not forked. Where others
+    work, this process has a share of its own, or calls `meanwhile` and leaves all items to them.
     """
     workers = min(cores(), len(items), _MOST_WORKERS)
     if workers < 2 or sum(weights) < worth_sharing:
         return [work(item) for item in items]
     shares = _shares(weights, workers)
-    others = [_forked(work, [items[index] for index in share]) for share in shares[1:]]
+    kept = 0 if meanwhile else 1
+    others = [_forked(work, [items[index] for index in share]) for share in shares[kept:]]
     done: dict[int, R] = {}
     try:
-        for index in shares[0]:
-            done[index] = work(items[index])
+        if meanwhile:
+            meanwhile()
+        for share in shares[:kept]:
+            done.update((index, work(items[index])) for index in share)
         found: list[list[R] | None] = [_collected(other) for other in others]
     except BaseException:
         _stop(others)
         raise
-    for share, results in zip(shares[1:], found, strict=True):
+    for share, results in zip(shares[kept:], found, strict=True):
         values = [work(items[index]) for index in share] if results is None else results
         done.update(zip(share, values, strict=True))
     return [done[index] for index in range(len(items))]

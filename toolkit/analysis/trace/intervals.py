@@ -18,9 +18,9 @@ def busy_ns(start: Int64s, end: Int64s) -> int:
         return 0
     order = np.argsort(start)
     start, end = start[order], end[order]
-    reached = np.maximum.accumulate(end)
-    begin = np.maximum(start, np.r_[start[:1], reached[:-1]])
-    return int(np.maximum(end - begin, 0).sum())
+    reached = np.maximum.accumulate(end)[:-1]
+    begin = np.maximum(start[1:], reached)
+    return int(max(end[0] - start[0], 0) + np.maximum(end[1:] - begin, 0).sum())
 
 
 def clipped_busy_ns(start: Int64s, end: Int64s, low: int, high: int) -> int:

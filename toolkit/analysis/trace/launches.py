@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -53,7 +54,9 @@ class _Builder:
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
         self.classes = [kernel_kind(name).kind for name in trace.names]
-        self.calls = {int(c): i for i, c in enumerate(trace.host_calls.correlation)}
+        host = trace.host_calls
+        columns = (host.name.tolist(), host.start_ns.tolist(), host.thread.tolist())
+        self.calls = dict(zip(host.correlation.tolist(), zip(*columns, strict=True), strict=True))
         self.ranges = _Ranges(trace)
 
     def launches(self) -> list[Launch]:
@@ -61,7 +64,11 @@ class _Builder:
         order = np.lexsort((kernels.start_ns, kernels.correlation))
         correlation = kernels.correlation[order]
         edges = np.flatnonzero(np.r_[True, correlation[1:] != correlation[:-1]])
-        found = [launch for group in np.split(order, edges[1:]) for launch in self._of_call(group)]
+        ids = correlation[edges].tolist()
+        groups = np.split(order, edges[1:])
+        found = [
+            launch for one, group in zip(ids, groups, strict=True) for launch in self._of_call(one, group)
+        ]
         return self._by_graph(found)
 
     def _by_graph(self, launches: list[Launch]) -> list[Launch]:
@@ -80,16 +87,15 @@ class _Builder:
                 launches[at] = replace(launches[at], model=model, whole_forward=whole)
         return launches
 
-    def _of_call(self, group: NDArray[np.int64]) -> list[Launch]:
-        correlation = int(self.trace.kernels.correlation[group[0]])
-        host = self.trace.host_calls
+    def _of_call(self, correlation: int, group: NDArray[np.int64]) -> list[Launch]:
         call = self.calls.get(correlation)
         range_id, meaning, call_ns, call_name = None, None, None, None
         if call is not None:
-            call_name, call_ns = self.trace.names[host.name[call]], int(host.start_ns[call])
-            range_id, meaning = self.ranges.around(call_ns, int(host.thread[call]))
+            name, call_ns, thread = call
+            call_name = self.trace.names[name]
+            range_id, meaning = self.ranges.around(call_ns, thread)
         graph = call_name in _GRAPH_CALLS if call_name else len(group) > 1 and correlation >= 0
-        pieces = [group] if graph else [group[i : i + 1] for i in range(len(group))]
+        pieces = [group] if graph or len(group) == 1 else [group[i : i + 1] for i in range(len(group))]
         return [self._launch(piece, graph, correlation, call_ns, meaning, range_id) for piece in pieces]
 
     def _launch(
@@ -102,15 +108,21 @@ class _Builder:
         range_id: int | None,
     ) -> Launch:
         kernels = self.trace.kernels
-        kinds = {self.classes[name] for name in set(kernels.name[indices].tolist())}
-        start = kernels.start_ns[indices]
+        first = indices[0]
+        start = int(kernels.start_ns[first])
+        if len(indices) == 1:
+            kinds = {self.classes[kernels.name[first]]}
+            end = start + int(kernels.duration_ns[first])
+        else:
+            kinds = {self.classes[name] for name in set(kernels.name[indices].tolist())}
+            end = int((kernels.start_ns[indices] + kernels.duration_ns[indices]).max())
         return Launch(
             graph=graph,
             correlation=correlation,
             call_ns=call_ns,
             kernels=indices,
-            start_ns=int(start[0]),
-            end_ns=int((start + kernels.duration_ns[indices]).max()),
+            start_ns=start,
+            end_ns=end,
             kind=None if graph else next(iter(kinds)),
             model="gemm" in kinds or "attention" in kinds,
             whole_forward="gemm" in kinds and "attention" in kinds,
@@ -148,7 +160,6 @@ class _Ranges:
             ends.append(end)
             ids.append(len(self.meaning))
             self.meaning.append(meaning)
-        self.arrays = {thread: np.array(starts) for thread, (starts, _, _) in self.by_thread.items()}
 
     def _inside(self, outer: int, inner: RangeMeaning) -> None:
         """A range inside another may know the batch that the outer one does not name."""
@@ -157,10 +168,10 @@ class _Ranges:
             self.meaning[outer] = RangeMeaning(known.label, inner.batch_size, inner.tokens)
 
     def around(self, moment_ns: int, thread: int) -> tuple[int | None, RangeMeaning | None]:
-        if thread not in self.arrays:
+        if thread not in self.by_thread:
             return None, None
-        _, ends, ids = self.by_thread[thread]
-        at = int(np.searchsorted(self.arrays[thread], moment_ns, side="right")) - 1
+        starts, ends, ids = self.by_thread[thread]
+        at = bisect_right(starts, moment_ns) - 1
         if at < 0 or moment_ns >= ends[at]:
             return None, None
         return ids[at], self.meaning[ids[at]]

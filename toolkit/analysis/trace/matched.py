@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toolkit.analysis.trace.clocks import RankClock
 from toolkit.analysis.trace.cycles import TracedCycle
 from toolkit.analysis.trace.kernel_names import KernelKind
-from toolkit.analysis.trace.phase_graphs import PhaseGraphs, Placed
+from toolkit.analysis.trace.phase_graphs import Graph, PhaseGraphs, Placed
 from toolkit.schema.trace import RankTrace
 
 Numbers = NDArray[np.float64]
@@ -50,15 +50,31 @@ def matched_collectives(
     `ranks` are positions in `graphs`, `traces` the traces at these positions; each of `cycles` has one
     cycle for each of them. Cycles in which ranks replayed graphs with other collectives are in no part.
     """
-    parts: dict[tuple[KernelKind, ...], list[tuple[int, tuple[Placed, ...]]]] = {}
+    parts: dict[int, list[tuple[int, tuple[Placed, ...]]]] = {}
+    numbers = _Numbers()
     for position, cycle in enumerate(cycles):
         found = [graphs.of(rank, own) for rank, own in zip(ranks, cycle, strict=True)]
         placed = tuple(one for one in found if one is not None)
-        kinds = {one.graph.collectives for one in placed}
+        kinds = {numbers.of(one.graph) for one in placed}
         if len(placed) == len(ranks) and len(kinds) == 1:
             parts.setdefault(kinds.pop(), []).append((position, placed))
-    ordered = sorted(parts.items(), key=lambda part: -len(part[1]))
-    return [_matched(kinds, traces, rows) for kinds, rows in ordered if kinds]
+    ordered = sorted(parts.values(), key=lambda rows: -len(rows))
+    lists = [(rows[0][1][0].graph.collectives, rows) for rows in ordered]
+    return [_matched(kinds, traces, rows) for kinds, rows in lists if kinds]
+
+
+class _Numbers:
+    """A number for each list of collectives; by graph, as hashing hundreds of them anew takes long."""
+
+    def __init__(self) -> None:
+        self._by_kinds: dict[tuple[KernelKind, ...], int] = {}
+        self._by_graph: dict[int, int] = {}
+
+    def of(self, graph: Graph) -> int:
+        if id(graph) not in self._by_graph:
+            number = self._by_kinds.setdefault(graph.collectives, len(self._by_kinds))
+            self._by_graph[id(graph)] = number
+        return self._by_graph[id(graph)]
 
 
 def _matched(
@@ -75,9 +91,11 @@ def _matched(
         for row, (_, by_rank) in enumerate(rows):
             placed = by_rank[rank]
             slots = placed.graph.slot[placed.places]
-            mine, slots = placed.kernels[slots >= 0], slots[slots >= 0]
-            durations[rank, row, slots] = kernels.duration_ns[mine]
-            ends[rank, row, slots] = kernels.start_ns[mine] + kernels.duration_ns[mine] - base
+            known = slots >= 0
+            mine, slots = placed.kernels[known], slots[known]
+            lasted = kernels.duration_ns[mine]
+            durations[rank, row, slots] = lasted
+            ends[rank, row, slots] = kernels.start_ns[mine] + lasted - base
             sample[rank, slots] = mine
     by_rank_rows = tuple(tuple(placed[rank] for _, placed in rows) for rank in range(len(traces)))
     return Matched(tuple(at for at, _ in rows), kinds, durations, ends, base, sample, by_rank_rows)

@@ -86,8 +86,10 @@ def _clocks(view: TraceView) -> tuple[RankClock | None, ...]:
     clocks: list[RankClock | None] = [None] * len(view.traces)
     if not view.compared:
         return tuple(clocks)
-    parts = [part for name in view.graphs for part in view.matched(name, view.aligned)]
     clocks[view.compared[0]] = reference_clock()
+    if len(view.compared) == 1:
+        return tuple(clocks)
+    parts = [part for name in view.graphs for part in view.matched(name, view.aligned)]
     base = min((part.base_ns for part in parts), default=0)
     for row, at in enumerate(view.compared[1:], start=1):
         ends: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])

@@ -39,10 +39,13 @@ def read_trace(path: Path) -> RankTrace:
     return found
 
 
-def read_traces(paths: Sequence[Path], *, cache: bool = False) -> list[Read]:
+def read_traces(
+    paths: Sequence[Path], *, cache: bool = False, meanwhile: Callable[[], object] | None = None
+) -> list[Read]:
     """Read traces on all cores; in place of one that `read_trace` refuses stands its error.
 
-    With `cache`, traces that were read before come from the user's cache folder.
+    With `cache`, traces that were read before come from the user's cache folder. `meanwhile` is called
+    here while other processes read, if they do.
     """
     folder = cache_folder() if cache else None
     kept = TraceCache(folder) if folder else None
@@ -52,7 +55,7 @@ def read_traces(paths: Sequence[Path], *, cache: bool = False) -> list[Read]:
     with ExitStack() as stack:
         share = cores() // len(waiting) if waiting else 0
         parts = [_parts(paths[i], share, stack) for i in waiting]
-        for i, own, read in zip(waiting, parts, _read_parts(parts), strict=True):
+        for i, own, read in zip(waiting, parts, _read_parts(parts, meanwhile), strict=True):
             fits = len(read) == 1 or fit_together(read)
             again = read if fits else [read_part(FilePart(paths[i], spool=own[0].spool))]
             found[i] = _trace_of(paths[i], again, kept, keys[i])
@@ -86,11 +89,13 @@ def _nameless_file(stack: ExitStack | None = None) -> BinaryIO | None:
     return stack.enter_context(file) if stack else file
 
 
-def _read_parts(parts: Sequence[Sequence[FilePart]]) -> list[list[PartRead]]:
+def _read_parts(
+    parts: Sequence[Sequence[FilePart]], meanwhile: Callable[[], object] | None
+) -> list[list[PartRead]]:
     """Read the parts of all files, shared among the cores."""
     every = [part for own in parts for part in own]
     sizes = [_size_bytes(part) for part in every]
-    read = mapped(read_part, every, sizes, worth_sharing=_WORTH_SHARING_BYTES)
+    read = mapped(read_part, every, sizes, worth_sharing=_WORTH_SHARING_BYTES, meanwhile=meanwhile)
     for part, one in zip(every, read, strict=True):
         one.rows.attach(part.spool)
     following = iter(read)
