@@ -123,4 +123,9 @@ def group_shape(group: GroupModel) -> ModelShape:
 
 def _shape(cell: FittedCell) -> ModelShape:
     experts = Experts(*cell.experts) if cell.experts else None
-    return ModelShape(experts=experts, experts_apart=cell.experts_apart, wave_requests=cell.wave_requests)
+    return ModelShape(
+        experts=experts,
+        experts_apart=cell.experts_apart,
+        wave_requests=cell.wave_requests,
+        knee_tokens=cell.knee_tokens,
+    )

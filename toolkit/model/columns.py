@@ -12,6 +12,7 @@ ContextForms = Mapping[str, str]
 PER_REQUEST: ContextForms = {"decode": "context", "verify": "context"}
 # contexts closer than this tell nothing about a context term
 _CONTEXT_RATIO = 2.0
+_LEAST_AROUND_KNEE = 2  # token counts on each side of a knee
 _LEAST_BATCHES = 3  # that tell a bend from a straight line where all else is fixed
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
 
@@ -48,6 +49,8 @@ def _plain_columns(cells: Sequence[Cell], context: str) -> set[str]:
         wanted.add("host_plain_serial_us")
     if _varies(cells):
         wanted |= {"decode_sequence_us", *(("decode_experts_us",) if _apart(cells, _LEAST_BATCHES) else ())}
+    if _varies(cells) and _kneed(cells):
+        wanted.add("decode_compute_us")
     if context_varies(cells):
         wanted.add(f"decode_{context}_us")
     return wanted
@@ -55,6 +58,11 @@ def _plain_columns(cells: Sequence[Cell], context: str) -> set[str]:
 
 def _speculative_columns(cells: Sequence[Cell], context: str) -> set[str]:
     wanted = {"verify_us", "verify_token_us", *(("verify_experts_us",) if _apart(cells, 2) else ())}
+    if _kneed(cells):
+        wanted.add("verify_compute_us")
+    timed = [cell for cell in cells if "verify" in cell.graph or "verify" in cell.stage]
+    if _varies(cell for cell in timed if len(_widths_at(timed, cell)) > 1):
+        wanted.add("verify_sequence_us")
     if phase_kind(cells, "sample") is not None:
         wanted.add("sample_us")
     if context_varies(cells):
@@ -69,6 +77,13 @@ def _apart(cells: Sequence[Cell], least_batches: int) -> bool:
     """Return whether experts have a term of their own, beside that of tokens or sequences."""
     batches = {cell.padded_batch_size for cell in cells}
     return len(batches) >= least_batches and any(cell.shape.experts_apart for cell in cells)
+
+
+def _kneed(cells: Sequence[Cell]) -> bool:
+    """Return whether enough forwards lie on both sides of a knee."""
+    tokens = {cell.padded_batch_size * cell.num_draft_tokens: cell.shape for cell in cells}
+    beyond = [shape.beyond_knee(count) > 0 for count, shape in tokens.items()]
+    return min(beyond.count(True), beyond.count(False)) >= _LEAST_AROUND_KNEE
 
 
 def _draft_terms(cells: Sequence[Cell]) -> set[str]:
@@ -106,6 +121,11 @@ def _draft_timed(cell: Cell) -> bool:
 def _steps_at(cells: Iterable[Cell], like: Cell) -> set[int]:
     """Return the step counts seen at the batch of a cell."""
     return {cell.num_steps for cell in cells if cell.padded_batch_size == like.padded_batch_size}
+
+
+def _widths_at(cells: Iterable[Cell], like: Cell) -> set[int]:
+    """Return the tokens verified per sequence at the batch of a cell."""
+    return {cell.num_draft_tokens for cell in cells if cell.padded_batch_size == like.padded_batch_size}
 
 
 def _varies(cells: Iterable[Cell]) -> bool:

@@ -28,6 +28,7 @@ from toolkit.model.grouping import (
 )
 from toolkit.model.holdout import holdout
 from toolkit.model.identify import identifiability
+from toolkit.model.knee import with_knee
 from toolkit.model.pooled_acceptance import pooled_curve, rate_convention, speculative_settings
 from toolkit.model.term_table import terms_of
 from toolkit.schema.cost import CostModel, FittedCell, GroupModel
@@ -79,7 +80,7 @@ def fit_cost_model(inspection: Inspection, *, seed: int = 0, draws: int = DRAWS)
 def _group(key: GroupKey, cells: Sequence[Cell], seed: int, draws: int) -> GroupModel:
     cells = with_experts(cells, key)
     draft_tp = _most(cell.draft_tp for cell in cells if cell.num_steps > 0) or key.tp_size
-    cells = [_apart(cell, draft_tp) for cell in cells]
+    cells = with_knee([_apart(cell, draft_tp) for cell in cells], key)
     detail = fit_cells(cells, seed=seed, draws=draws)
     held_out, scales, misses = holdout(detail)
     noise = replace(detail.fitted.noise, plain_scale=scales["plain"], speculative_scale=scales["speculative"])
@@ -156,6 +157,7 @@ def _fitted_cells(detail: FitDetail) -> tuple[FittedCell, ...]:
                 experts=cell.shape.experts,
                 experts_apart=cell.shape.experts_apart,
                 wave_requests=cell.shape.wave_requests,
+                knee_tokens=cell.shape.knee_tokens,
                 wire_us=own_wire_us(cell, detail.fitted.costs),
             )
         )

@@ -17,15 +17,22 @@ class ModelShape:
 
     `wave_requests`: requests whose attention runs side by side, where a thread block takes one head of
     one request and reads all its keys; None where that is not known to be so.
+
+    `knee_tokens`: tokens of a forward beyond which it computes longer than it reads; None: no knee was seen.
     """
 
     experts: Experts | None = None
     experts_apart: bool = False  # then experts have terms of their own, and nothing else bends
     wave_requests: float | None = None
+    knee_tokens: float | None = None
 
     def waves(self, batch_size: int) -> int:
         """Return how often in a row the attention of a batch fills the GPU."""
         return 1 if self.wave_requests is None else max(ceil(batch_size / self.wave_requests), 1)
+
+    def beyond_knee(self, tokens: int) -> float:
+        """Return how many of the tokens of a forward lie beyond its knee."""
+        return 0.0 if self.knee_tokens is None else max(tokens - self.knee_tokens, 0.0)
 
 
 DENSE = ModelShape()

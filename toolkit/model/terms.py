@@ -2,7 +2,8 @@
 
     plain = decode + decode_sequence B + decode_context ctx + host_plain
     speculative = (K-1) (draft_forward + draft_selection + draft_sequence B + host_step) + draft_extend
-                + verify + verify_token n + verify_context ctx + sample + host + host_sequence B,    n = B D
+                + verify + verify_token n + verify_sequence B + verify_compute max(n - knee, 0)
+                + verify_context ctx + sample + host + host_sequence B,    n = B D
 
 `_context` terms grow with the context of one request, `_kv` terms with that of all; a group has
 those that fit better (`columns.py`). `host_serial` is added where host work is not overlapped.
@@ -27,12 +28,14 @@ from toolkit.model.model_shape import DENSE, ModelShape
 
 Vector = NDArray[np.float64]
 TOKENS_PER_CONTEXT_UNIT = 1000.0
+_BENT = ("decode_compute_us", "verify_compute_us", "decode_experts_us", "verify_experts_us")
 _OF_OTHER_TP = re.compile(r"(draft_\w+)_tp(\d+)_us")
 
 # name: what one unit of it is multiplied by
 PER = {
     "decode_us": "plain step",
     "decode_sequence_us": "sequence",
+    "decode_compute_us": "sequence beyond the knee",
     "decode_experts_us": "plain step that reads all experts",
     "decode_context_us": "1000 tokens of context",
     "decode_kv_us": "1000 tokens in the batch",
@@ -44,7 +47,9 @@ PER = {
     "draft_branch_us": "draft forward of a tree",
     "draft_extend_us": "cycle",
     "verify_us": "cycle",
+    "verify_sequence_us": "sequence",
     "verify_token_us": "verified token",
+    "verify_compute_us": "verified token beyond the knee",
     "verify_experts_us": "cycle that reads all experts",
     "verify_context_us": "1000 tokens of context",
     "verify_kv_us": "1000 tokens in the batch",
@@ -62,12 +67,21 @@ PER = {
     "stage_overhead_decode_us": "plain step",
 }
 PHASE_TERMS = {
-    "decode": ("decode_us", "decode_sequence_us", "decode_experts_us", "decode_context_us", "decode_kv_us"),
+    "decode": (
+        "decode_us",
+        "decode_sequence_us",
+        "decode_compute_us",
+        "decode_experts_us",
+        "decode_context_us",
+        "decode_kv_us",
+    ),
     "draft": ("draft_forward_us", "draft_selection_us", "draft_sequence_us", "draft_branch_us"),
     "draft_extend": ("draft_extend_us",),
     "verify": (
         "verify_us",
+        "verify_sequence_us",
         "verify_token_us",
+        "verify_compute_us",
         "verify_experts_us",
         "verify_context_us",
         "verify_kv_us",
@@ -123,7 +137,7 @@ def factor(column: str, at: Setting) -> float:
         return 0.0
     forwards = _forwards(at)
     context = (at.context_tokens or 0) / TOKENS_PER_CONTEXT_UNIT
-    if name in ("decode_sequence_us", "host_sequence_us"):
+    if name in ("decode_sequence_us", "verify_sequence_us", "host_sequence_us"):
         return float(at.batch_size)
     if name in ("decode_context_us", "verify_context_us"):
         return context
@@ -141,15 +155,15 @@ def factor(column: str, at: Setting) -> float:
         return float(forwards if at.topk > 1 else 0)
     if name == "verify_token_us":
         return float(at.batch_size * _width(at, at.num_draft_tokens))
-    if name in ("decode_experts_us", "verify_experts_us"):
-        return _experts_read(at)
-    return 1.0
+    return _of_tokens(name, at) if name in _BENT else 1.0
 
 
-def _experts_read(at: Setting) -> float:
-    """Return the share of its experts that a forward of the target reads."""
-    experts = at.shape.experts
-    return 0.0 if experts is None else touched(experts, at.batch_size * at.num_draft_tokens) / experts.total
+def _of_tokens(name: str, at: Setting) -> float:
+    """Return the tokens of the target's forward beyond its knee, or the share of its experts they read."""
+    tokens, experts = at.batch_size * at.num_draft_tokens, at.shape.experts
+    if name in ("decode_compute_us", "verify_compute_us"):
+        return at.shape.beyond_knee(tokens)
+    return 0.0 if experts is None else touched(experts, tokens) / experts.total
 
 
 def _forwards(at: Setting) -> float:

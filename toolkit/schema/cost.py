@@ -91,6 +91,7 @@ class FittedCell:
     other_draft_tp: int | None = None  # where it is not the `draft_tp` of the group
     experts_apart: bool = False  # they have terms of their own
     wave_requests: float | None = None  # requests whose attention runs side by side, where that is known
+    knee_tokens: float | None = None  # tokens of a forward beyond which they cost more, where seen
 
 
 @dataclass(frozen=True, slots=True)
