@@ -50,6 +50,19 @@ UNNAMED = """[...document.querySelectorAll('input,button,select,svg[role=img],se
 OUTSIDE = """[...document.querySelectorAll('[src],[href]')]
   .map((one) => one.getAttribute('src') || one.getAttribute('href'))
   .filter((one) => !one.startsWith('#'))"""
+CUT_OR_COVERED = """[...document.querySelectorAll('figure svg')].filter((one) => one.checkVisibility())
+  .flatMap((drawing) => {
+    const edge = drawing.getBoundingClientRect();
+    const texts = [...drawing.querySelectorAll('text')];
+    const shown = texts.map((one) => [one.textContent, one.getBoundingClientRect()]);
+    const cut = shown.filter(([_, box]) => box.left < edge.left - 1 || box.right > edge.right + 1
+      || box.top < edge.top - 1 || box.bottom > edge.bottom + 1).map(([said]) => 'cuts "' + said + '"');
+    const covered = shown.flatMap(([said, box], place) => shown.slice(place + 1).filter(([_, other]) =>
+      Math.min(box.right, other.right) - Math.max(box.left, other.left) > 1
+      && Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 4)
+      .map(([other]) => 'puts "' + said + '" on "' + other + '"'));
+    return [...cut, ...covered].map((one) => drawing.closest('figure').id + ' ' + one);
+  })"""
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FORMS = """[...document.querySelectorAll('form.what-if')].map((form) => ({ key: form.dataset.group,
   batches: Number(form.elements.batch.max) + 1, low: Number(form.elements.accept.min),
@@ -117,6 +130,7 @@ def looked_at(browser: Browser) -> Iterator[str]:
         if width < 100 or height < 30 or shapes < 2:
             yield f"figure {key} is not drawn: {width:g} x {height:g}, {shapes} shapes"
     yield from (f"a drawing holds {one}" for one in browser.value(BAD_NUMBERS))
+    yield from (f"figure {one}" for one in browser.value(CUT_OR_COVERED))
     yield from (f"no name for {one}" for one in browser.value(UNNAMED))
     yield from (f"the page asks for {one}" for one in browser.value(OUTSIDE))
     levels = browser.value(HEADINGS)

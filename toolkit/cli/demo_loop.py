@@ -53,7 +53,7 @@ class Loop:
             self._rounds(pids)
             forecast, candidate = self._predict()
             steps = candidate.num_steps
-            _tell(f"running {_named(steps)}, and plain decoding again to see what the host did meanwhile")
+            _tell(f"running {_named(steps)}, and plain decoding again to see how even the host is")
             if steps not in pids:
                 pids[steps] = servers.enter_context(self._server(steps))
             measured = self._measured(pids[steps])

@@ -61,6 +61,7 @@ def report_command(
     from toolkit.ingest.model_file import refuse_existing, write_new_text
     from toolkit.report.json_text import json_text
     from toolkit.report.page.page import report_page
+    from toolkit.report.written_text import written_text
     from toolkit.schema.forecast import Question
 
     refuse_two_acceptances(asked)
@@ -77,8 +78,4 @@ def report_command(
     if as_json:
         click.echo(json_text(report))
         return
-    for group in report.groups:
-        named = ", ".join(str(part) for part in (group.engine, group.model, group.gpu) if part)
-        place = f"TP{group.tp_size}" if group.tp_size else "TP size not known"
-        click.echo(f"{named}, {place}: {group.why}")
-    click.echo(f"wrote {output} ({report.bytes / 1000:,.0f} kB)")
+    click.echo(written_text(facts, report))

@@ -77,8 +77,10 @@ def _host(detail: FitDetail) -> list[str]:
     count = sum(detail.host_bound)
     if not count:
         return []
+    said = "is host-bound: its" if count == 1 else "are host-bound: their"
+    of = f"{len(detail.cells)} {'configuration' if len(detail.cells) == 1 else 'configurations'}"
     return [
-        f"{count} of {len(detail.cells)} configurations are host-bound: their cycle is a floor "
+        f"{count} of {of} {said} cycle is a floor "
         "(host_cycle_us), and step counts whose GPU time stays below it take equally long"
     ]
 

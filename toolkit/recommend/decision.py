@@ -91,14 +91,15 @@ def _instead(drawn: Sequence[Drawn], best: int, usable: Sequence[int], chosen: i
     if fastest == best or chosen != best:
         return ""
     one, other = drawn[best].candidate, drawn[fastest].candidate
-    verb = "is" if one.num_steps == 1 else "are"
-    reasons = ["fewer"] if one.num_steps < other.num_steps else []
+    single = one.num_steps == 1
+    how = ""
+    if one.num_steps < other.num_steps:
+        how = f" and {'drafts' if single else 'draft'} less"
     if other.extrapolated and not one.extrapolated:
-        reasons.append("nothing in that forecast is beyond what was measured")
-    how = " and ".join(reasons)
+        how += ", and nothing in that forecast is beyond what was measured"
     return (
         f"; {steps_text(other.num_steps)} would be the fastest at {_speed(drawn[fastest])} tok/s, but "
-        f"{steps_text(one.num_steps)} {verb} within 1 % of it, {how}"
+        f"{steps_text(one.num_steps)} {'is' if single else 'are'} within 1 % of it{how}"
     )
 
 

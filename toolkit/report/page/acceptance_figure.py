@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -45,7 +45,7 @@ def acceptance_figure(
     if not series:
         return None
     entries = [(f"s{place}", one.name) for place, one in enumerate(series)]
-    top = 30 + 18 * legend_rows(entries, _WIDTH - 20)
+    top = 38 + 18 * legend_rows(entries, _WIDTH - 20)
     positions = max(len(one.shares) for one in series)
     axes = Axes(
         left=64, right=_WIDTH - 16, top=top, bottom=top + _HEIGHT - 90, x_from=0.5, x_to=positions + 0.5
@@ -75,14 +75,21 @@ def _series(
     for run, cell, accepted in sorted(found_in, key=lambda one: -(one[2].cycles or 0)):
         if accepted.accept_by_position and (cell.num_steps, run.acceptance_kind) not in found:
             kind = run.acceptance_kind or "kind not known"
+            counts = _to_last_position(accepted, cell)
             found[cell.num_steps, run.acceptance_kind] = _Series(
                 name=f"{counted(cell.num_steps, 'step')}, {kind}",
-                shares=accepted.accept_by_position,
-                ends=position_intervals(accepted),
-                cycles=accepted.cycles,
+                shares=counts.accept_by_position,
+                ends=position_intervals(counts),
+                cycles=counts.cycles,
             )
     made += sorted(found.values(), key=lambda one: len(one.shares))
     return made[:_MOST_SERIES]
+
+
+def _to_last_position(accepted: AcceptanceReport, cell: Configuration) -> AcceptanceReport:
+    """Return shares for every draft proposed: a count ends at the last position that any cycle kept."""
+    lacking = max((cell.num_steps or 0) - len(accepted.accept_by_position), 0)
+    return replace(accepted, accept_by_position=(*accepted.accept_by_position, *[0.0] * lacking))
 
 
 def _pooled(curve: AcceptanceCurve) -> _Series:

@@ -181,7 +181,8 @@ def _caption(forecast: Forecast, lengths: AcceptLengthLines | None, supposed: bo
     said = f"At batch {batch}: above the thick bar of a step count speculation is faster."
     if lengths is not None:
         said += (
-            " Each thin line is one acceptance over all step counts; beside it its accept length at the most."
+            " Each thin line is one acceptance over all step counts; the number at its end is its accept "
+            "length at the last of them."
         )
     if not supposed:
         said += " The dots are the acceptance of this forecast."

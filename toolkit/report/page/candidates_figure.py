@@ -25,6 +25,7 @@ from toolkit.report.tables import number
 from toolkit.schema.forecast import Candidate, Forecast, Interval
 
 _WIDTH = 760
+_LEAST_CHANCE = 0.005  # less rounds to 0%
 _KEYS = [
     ("s1", "determined by the runs"),
     ("open", "open: only the range is known"),
@@ -106,7 +107,7 @@ def _point(axes: Axes, place: int, one: Candidate, found: Interval) -> Markup:
 
 def _chance(axes: Axes, place: int, one: Candidate) -> Markup:
     """Return a bar at the bottom, its height the chance to be the fastest (a fifth of the figure is all)."""
-    if not one.p_best or not one.determined:
+    if not one.p_best or one.p_best < _LEAST_CHANCE or not one.determined:
         return Markup("")
     height = one.p_best * (axes.bottom - axes.top) / 5
     x = axes.x(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from toolkit.report.page.figure import Figure, Numbers
-from toolkit.report.page.phases import NAMES, Part, parts_of, title_of
+from toolkit.report.page.phases import NAMES, Part, parts_of, title_of, with_rest
 from toolkit.report.page.svg import Axes, box, hover, legend, legend_rows, line, picture, text, ticks, x_axis
 from toolkit.report.tables import number
 from toolkit.schema.inspection import Configuration, RunReport
@@ -18,11 +18,11 @@ _LETTER = 7.0
 
 def cycle_figure(key: str, run: RunReport, cell: Configuration) -> Figure | None:
     """Return the cycle of one configuration, None where not even its length is known."""
-    rows = [(f"rank {rank.tp_rank}", parts_of(rank, run.engine)) for rank in cell.ranks]
-    rows = [(name, parts) for name, parts in rows if parts][:_MOST_RANKS]
-    if cell.cycle_us is None and not rows:
-        return None
     cycle = cell.cycle_us.median if cell.cycle_us else None
+    rows = [(f"rank {rank.tp_rank}", with_rest(parts_of(rank, run.engine), cycle)) for rank in cell.ranks]
+    rows = [(name, parts) for name, parts in rows if parts][:_MOST_RANKS]
+    if cycle is None and not rows:
+        return None
     whole = not rows
     if whole and cycle is not None:
         rows = [("cycle", (Part(phase="whole", width=cycle),))]
@@ -119,13 +119,11 @@ def _draft_forwards(axes: Axes, y: float, start: float, part: Part, cell: Config
 def _caption(
     run: RunReport, cell: Configuration, rows: list[tuple[str, tuple[Part, ...]]], ranks: int
 ) -> str:
-    source = ", ".join(cell.sources)
-    cycle = "" if cell.cycle_us is None else f" Median cycle {ms_from_us(cell.cycle_us.median):.2f} ms"
-    cycle += f" from {cell.cycle_source}; bound by: {cell.bound}." if cycle else ""
     parts = [part for _, found in rows for part in found]
-    said = f"Run {run.run} ({source}; {cell.cycles:,} cycles).{cycle}"
+    said = f"Run {run.run} ({_read(cell)}).{_length(cell)}"
     if not any(part.phase == "whole" for part in parts):
-        said += " Widths are medians of each phase; the upright dashed line is the median cycle."
+        said += " Widths are medians of each phase; the upright dashed line is the median cycle"
+        said += f"{_longer(rows, cell)}."
     else:
         said += " Nothing in this run splits the cycle: a kernel trace or spans would."
     if any(part.wire or part.wait for part in parts):
@@ -137,6 +135,29 @@ def _caption(
     if ranks > len(rows) and ranks > _MOST_RANKS:
         said += f" {ranks - len(rows)} more ranks are in `toolkit inspect`."
     return said
+
+
+def _read(cell: Configuration) -> str:
+    """Return the sources of a configuration and how many cycles they hold, where they say that."""
+    cycles = f"{cell.cycles:,} {'cycle' if cell.cycles == 1 else 'cycles'}" if cell.cycles else ""
+    return "; ".join(part for part in (", ".join(cell.sources), cycles) if part)
+
+
+def _length(cell: Configuration) -> str:
+    """Return the cycle in words, and what sets it where that is known."""
+    if cell.cycle_us is None:
+        return ""
+    bound = {"host": "; the host sets it", "gpu": "; the GPU sets it"}.get(cell.bound, "")
+    return f" Median cycle {ms_from_us(cell.cycle_us.median):.2f} ms from {cell.cycle_source}{bound}."
+
+
+def _longer(rows: list[tuple[str, tuple[Part, ...]]], cell: Configuration) -> str:
+    """Say why bars end beyond the dashed line, where one does."""
+    cycle = cell.cycle_us.median if cell.cycle_us else None
+    longest = max((sum(part.width for part in parts) for _, parts in rows), default=0.0)
+    if cycle is None or longest < 1.02 * cycle:
+        return ""
+    return ": cycles whose phases were timed were longer than most"
 
 
 def _numbers(rows: list[tuple[str, tuple[Part, ...]]], cell: Configuration) -> Numbers:

@@ -40,8 +40,8 @@ def fitted_figure(key: str, group: GroupModel) -> Figure | None:
     keys = _KEYS if any(cell.host_bound for cell in cells) else _KEYS[:2]
     drawn = [
         legend(keys, 10, 18, _WIDTH - 20),
-        x_axis(axes, marks, "measured cycle, ms", _shown),
-        y_axis(axes, marks, "fitted cycle, ms", _shown),
+        x_axis(axes, marks, "measured cycle, ms (log scale)", _shown),
+        y_axis(axes, marks, "fitted cycle, ms (log scale)", _shown),
         line(axes.x(low), axes.y(low), axes.x(high), axes.y(high), "mark"),
         *(_point(axes, cell) for cell in cells),
     ]
@@ -60,9 +60,8 @@ def _round_values(low: float, high: float) -> list[float]:
     """Return a few round values, evenly spread where the range is narrow and by decades where it is wide."""
     if high / low < 4:
         return [value for value in ticks(low, high, 5) if value > 0]
-    return [
-        base * 10**power for power in range(-3, 6) for base in (1, 2, 5) if low <= base * 10**power <= high
-    ]
+    bases = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0) if high / low < 20 else (1.0, 2.0, 5.0)
+    return [base * 10**power for power in range(-3, 6) for base in bases if low <= base * 10**power <= high]
 
 
 def _shown(value: float) -> str:

@@ -28,8 +28,8 @@ def missing_of_runs(measured: Sequence[Measured]) -> list[str]:
         said.append("No speculative cycle was timed: run the same load with speculation on.")
     elif len(steps - {0}) == 1:
         said.append(
-            f"With speculation only {steps_text(next(iter(steps - {0})))} was run, so what one more draft "
-            "step costs is known from inside a cycle or not at all: run a second step count."
+            f"With speculation, {steps_text(next(iter(steps - {0})))} alone {_was(steps)} run, so what one "
+            "more draft step costs is known from inside a cycle or not at all: run a second step count."
         )
     if not any(has_phases(cell) for cell in cells):
         said.append(
@@ -41,6 +41,10 @@ def missing_of_runs(measured: Sequence[Measured]) -> list[str]:
             "Acceptance by position was not counted: `toolkit profile` counts it, client.json can hold it."
         )
     return said
+
+
+def _was(steps: set[int]) -> str:
+    return "was" if steps - {0} == {1} else "were"
 
 
 def missing_of_group(answer: GroupAnswer, measured: Sequence[Measured]) -> list[str]:
@@ -73,4 +77,5 @@ def missing_of_group(answer: GroupAnswer, measured: Sequence[Measured]) -> list[
 def next_run_text(run: NextRun) -> str:
     """Return a run that would narrow the forecasts most, with its reason."""
     context = "" if run.context_tokens is None else f", context {run.context_tokens}"
-    return f"{steps_text(run.num_steps)} at batch {run.batch_size}{context}: {run.why}."
+    steps = steps_text(run.num_steps)
+    return f"{steps[:1].upper()}{steps[1:]} at batch {run.batch_size}{context}: {run.why}."

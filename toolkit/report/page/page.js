@@ -25,11 +25,11 @@
   }
 
   function rangeOf(ends) {
-    return ends[1] === null ? 'above ' + milliseconds(ends[0]) : milliseconds(ends[0]) + ' to ' + milliseconds(ends[1]);
+    return ends[1] === null ? 'above ' + milliseconds(ends[0]) : milliseconds(ends[0]) + '–' + milliseconds(ends[1]);
   }
 
   function signed(gain) {
-    return gain === null ? '–' : (gain < 0 ? '−' : '+') + Math.abs(100 * gain).toFixed(1) + '%';
+    return gain === null ? '–' : (gain < 0 ? '-' : '+') + Math.abs(100 * gain).toFixed(1) + '%';
   }
 
   function named(steps) {
@@ -92,11 +92,22 @@
       line.classList.toggle('fastest', row === best);
     });
     const allreduce = state.allreduce > 0 ? group.allreduce[state.allreduce - 1] + ' µs' : 'as measured';
-    said(form, 'accept', state.length === null ? '–' : state.length.toFixed(2) + (state.own && !group.supposed ? ' (given)' : ''), ' tokens a cycle');
+    said(form, 'accept', state.length === null ? '–' : state.length.toFixed(2), ' tokens a cycle');
     said(form, 'batch', String(group.batches[state.batch]), ' requests');
     if (group.allreduce.length) said(form, 'allreduce', allreduce, '');
     form.querySelector('.answer').textContent = answerOf(rows);
-    form.querySelector('.command code').textContent = commandOf(group, state);
+    spell(form.querySelector('.command code'), commandOf(group, state));
+  }
+
+  function spell(place, command) { // lines end between words, not inside a flag
+    place.replaceChildren();
+    command.split(' ').forEach((word, at) => {
+      const part = document.createElement('span');
+      part.className = 'word';
+      part.textContent = word;
+      if (at > 0) place.append(' ');
+      place.append(part);
+    });
   }
 
   function said(form, name, text, unit) {
@@ -171,7 +182,7 @@
     chooseGroup(select);
   }
   document.querySelectorAll('.numbers, .more').forEach((one) => one.addEventListener('toggle', reach));
-  window.addEventListener('beforeprint', () => document.querySelectorAll('section:not([hidden]) > details').forEach((one) => { one.open = true; }));
+  window.addEventListener('beforeprint', () => document.querySelectorAll('section:not([hidden]) > details, nav details').forEach((one) => { one.open = true; }));
   window.addEventListener('resize', reach);
   theme(document.getElementById('theme'));
   reach();

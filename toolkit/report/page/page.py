@@ -17,6 +17,8 @@ from toolkit.report.page.section import Section, group_section, unfitted_section
 from toolkit.schema.inspection import RunReport
 from toolkit.schema.report import ReportFacts
 
+_CODE = re.compile(r"`(?P<ticked>[^`]+)`|(?P<name>(?<![\w-])--[a-z][a-z-]+|\b[a-z][a-z0-9_]*_us\b)")
+_MOST_LISTED = 8  # groups; more are behind a word, so that health comes first
 _MOST_SHOWN_AT_ONCE = 4  # groups; of more the page shows one at a time
 
 
@@ -30,6 +32,7 @@ def report_page(facts: ReportFacts) -> str:
         lstrip_blocks=True,
     )
     environment.filters["with_code"] = with_code
+    environment.filters["whole_words"] = whole_words
     style, script = (_source(environment, name) for name in ("page.css", "page.js"))
     sections = _sections(facts)
     return environment.get_template("page.html.j2").render(
@@ -37,6 +40,7 @@ def report_page(facts: ReportFacts) -> str:
         title=_title(sections),
         health=health_of(facts),
         sections=sections,
+        many=len(sections) > _MOST_LISTED,
         one_at_a_time=len(sections) > _MOST_SHOWN_AT_ONCE,
         calibrations=calibration_tables(facts.inspection.runs),
         runs=runs_table(facts.inspection.runs),
@@ -48,8 +52,19 @@ def report_page(facts: ReportFacts) -> str:
 
 
 def with_code(said: str) -> Markup:
-    """Return a sentence, escaped, with what stands in backticks as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(said))))
+    """Return a sentence, escaped, with flags, terms and what stands in backticks as code."""
+    return Markup(_CODE.sub(_as_code, str(escape(said))))
+
+
+def _as_code(found: re.Match[str]) -> str:
+    if found["ticked"]:
+        return f"<code>{found['ticked']}</code>"
+    return f'<code class="word">{found["name"]}</code>'
+
+
+def whole_words(command: str) -> Markup:
+    """Return a command, escaped, that a line ends only between the words of."""
+    return Markup(" ").join(Markup('<span class="word">{}</span>').format(word) for word in command.split())
 
 
 def _source(environment: Environment, name: str) -> str:

@@ -13,8 +13,10 @@ NAMES = {
     "sample": "sampling",
     "draft_extend": "extend",
     "gap": "host gap",
+    "rest": "outside the phases",
 }
 _ORDER = ("draft", "verify", "decode", "sample", "draft_extend", "gap")
+_LEAST_REST = 0.005  # of a cycle: less cannot be seen
 _VLLM_ORDER = ("verify", "decode", "sample", "draft_extend", "draft", "gap")  # its extend drafts first
 
 
@@ -45,6 +47,15 @@ def _part(name: str, time: PhaseTime) -> Part | None:
     if time.stage_us is not None:
         return Part(phase=name, width=time.stage_us.median, by_stage=True)
     return None
+
+
+def with_rest(parts: tuple[Part, ...], cycle_us: float | None) -> tuple[Part, ...]:
+    """Return parts and what they leave of the median cycle, where no gap was measured."""
+    left = (cycle_us or 0.0) - sum(part.width for part in parts)
+    whole = not parts or any(part.phase in ("gap", "whole") for part in parts)
+    if whole or left <= _LEAST_REST * (cycle_us or 0.0):
+        return parts
+    return (*parts, Part(phase="rest", width=left))
 
 
 def has_phases(cell: Configuration) -> bool:

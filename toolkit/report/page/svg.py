@@ -127,8 +127,8 @@ def whisker(x: float, low: float, high: float, class_: str) -> Markup:
     """Return an upright interval with end marks, in places (not values)."""
     return (
         line(x, low, x, high, class_)
-        + line(x - 4, low, x + 4, low, class_)
-        + line(x - 4, high, x + 4, high, class_)
+        + line(x - 4, low, x + 4, low, f"{class_} cap")
+        + line(x - 4, high, x + 4, high, f"{class_} cap")
     )
 
 

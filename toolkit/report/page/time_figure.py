@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from toolkit.report.page.figure import Figure, Numbers
-from toolkit.report.page.phases import NAMES, parts_of
+from toolkit.report.page.phases import NAMES, parts_of, with_rest
 from toolkit.report.page.svg import Axes, box, hover, legend, legend_rows, line, picture, text, ticks, x_axis
 from toolkit.report.tables import counted, number
 from toolkit.schema.inspection import Configuration, RunReport
@@ -95,7 +95,7 @@ def _row(run: RunReport, cell: Configuration) -> _Row:
     ranks = [parts for rank in cell.ranks if (parts := parts_of(rank, run.engine))]
     if not ranks:
         return _Row(cell=cell, cycle=cell.cycle_us.median, pieces={"whole": cell.cycle_us.median})
-    parts = min(ranks, key=lambda parts: sum(part.wait for part in parts))
+    parts = with_rest(min(ranks, key=lambda parts: sum(part.wait for part in parts)), cell.cycle_us.median)
     pieces = {part.phase: part.width - part.wire - part.wait for part in parts}
     pieces |= {"wire": sum(part.wire for part in parts), "wait": sum(part.wait for part in parts)}
     return _Row(cell=cell, cycle=cell.cycle_us.median, pieces=pieces)
@@ -126,7 +126,11 @@ def _caption(rows: Sequence[_Row], plain: float | None) -> str:
     said = f"Measured at batch {batch}, on the rank that waits least; numbers are median cycles."
     if plain is None:
         return f"{said} Plain decoding was not measured, so nothing says what these have to beat."
-    return f"{said} The dashed line is one plain step: a cycle of 1.8 × plain pays above 1.8 tokens a cycle."
+    longest = max(row.cycle for row in rows) / plain
+    return (
+        f"{said} The dashed line is one plain step: a cycle of {longest:.2f} × plain pays above "
+        f"{longest:.2f} tokens a cycle."
+    )
 
 
 def _numbers(rows: Sequence[_Row], plain: float | None) -> Numbers:
