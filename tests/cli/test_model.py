@@ -96,6 +96,17 @@ def test_check_compares_with_runs_the_fit_never_saw(
     assert cell["inside"]
 
 
+def test_tables_tell_trees_apart_and_name_the_group(
+    toolkit_command: CommandLine, table: Path, tmp_path: Path
+) -> None:
+    trees = tmp_path / "trees.csv"
+    trees.write_text(HEADER + "SGLang,H200,m,1,3,1,4,1,2,,13\nSGLang,H200,m,1,3,4,8,1,2.2,,14\n")
+    fitted = toolkit_command("model", "fit", table, trees, "-o", "trees.json").stdout
+    assert ["run", "steps", "topk", "D", "batch"] in [line.split()[:5] for line in fitted.splitlines()]
+    shown = toolkit_command("model", "check", "trees.json", trees, "--json")
+    assert {one["group"] for one in json.loads(shown.stdout)["configurations"]} == {"sglang, m, H200, TP1"}
+
+
 def test_the_table_of_a_check_is_whole_at_80_columns(
     toolkit_command: CommandLine, table: Path, tmp_path: Path
 ) -> None:
@@ -104,7 +115,7 @@ def test_the_table_of_a_check_is_whole_at_80_columns(
     new.write_text(HEADER + "SGLang,H200,m,1,4,1,5,1,2.5,,15\n")
     shown = toolkit_command("model", "check", "m.json", new).stdout
     assert max(map(len, shown.splitlines())) <= 80
-    head, _, row = shown.splitlines()[1:4]
+    head, _, row = shown.splitlines()[2:5]
     assert head.split() == ["run", "steps", "batch", "cycle", "ms", "predicted", "90", "%", "off", "inside"]
     assert row.split()[0].startswith("…") and row.split()[0].endswith("-can-be")
     assert row.split()[1:5] == ["4", "1", "15.00", "15.00"]

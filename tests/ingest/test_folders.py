@@ -64,6 +64,13 @@ def test_a_folder_of_run_folders_is_a_recording_each_in_order(tmp_path: Path) ->
     assert [recording.name for recording in read(tmp_path)] == ["a", "b", "er"]
 
 
+def test_runs_of_one_name_are_told_apart_by_the_folder_above(tmp_path: Path) -> None:
+    for place in ("one/b1", "two/b1", "two/b8"):
+        put(tmp_path / place, server_log=LOG)
+    assert [run.name for run in read(tmp_path)] == ["one/b1", "two/b1", "b8"]
+    assert [run.name for run in read(tmp_path / "one", tmp_path / "two")] == ["one/b1", "two/b1", "b8"]
+
+
 def test_a_run_given_twice_counts_once(tmp_path: Path) -> None:
     folder = put(tmp_path / "run", server_log=LOG)
     assert len(read(tmp_path, folder, folder / ".." / "run")) == 1

@@ -9,6 +9,7 @@ import pytest
 
 from toolkit.cli.report_facts import report_facts
 from toolkit.forecast.wording import step_list_text
+from toolkit.report.alike import alike_together
 from toolkit.report.page.page import report_page, with_code
 from toolkit.report.page.phases import Part, with_rest
 from toolkit.report.written_text import written_text
@@ -73,6 +74,18 @@ def test_the_terminal_says_of_each_group_what_the_page_says_in_80_columns(
     assert "Turn speculation off (15.8% over 5 steps)" in said and "<strong>Turn speculation off" in page
     warnings = re.search(r"(\d+) warnings", said)
     assert warnings and f"0 failed; {warnings[1]} warnings." in page
+
+
+def test_what_holds_for_many_runs_is_said_once_with_their_names() -> None:
+    said = [f"r{place}: {place} of 9 cycles are left out" for place in range(6)]
+    assert alike_together([*said, "r1: another thing"]) == [
+        "r0: 0 of 9 cycles are left out; likewise r1; r2; r3 and 2 more",
+        "r1: another thing",
+    ]
+    assert alike_together(["no name in 3 of 4", "no name in 5 of 6"]) == [
+        "no name in 3 of 4",
+        "no name in 5 of 6",
+    ]
 
 
 def test_step_counts_are_listed_as_a_sentence_lists_them() -> None:

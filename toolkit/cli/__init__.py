@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from toolkit import __version__
+from toolkit.cli.warning_lines import print_sentence
 from toolkit.errors import ToolkitError
 
 INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
@@ -104,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except ToolkitError as error:
-        click.echo(f"toolkit: {error}", err=True)
+        print_sentence(str(error))
         return error.exit_code
     except click.ClickException as error:
         error.show()

@@ -14,7 +14,7 @@ _MOST_FOLDERS = 20_000  # a link may lead to a whole disk
 
 @dataclass
 class FolderTree:
-    """Folders that hold files, empty ones, those that cannot be listed; sentences on what was not followed."""
+    """Folders that hold files, empty ones, those not listed; sentences on what was not followed."""
 
     folders: list[Path] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -94,13 +95,16 @@ def read_each(
     left_out: list[str] = []
     singles: list[Path] = []
     seen: set[Path] = set()  # a folder may be given beside the one that holds it
+    trees: list[_Tree[T]] = []
     for path in dict.fromkeys(paths):
         require_readable(path)
         if path.is_file():
             singles.append(path)
-            continue
-        tree: _Tree[T] = _tree(path)
-        again = _read_tree(tree, seen, trace_reader, work)
+        else:
+            trees.append(_tree(path))
+    repeated = _repeated(trees)
+    for tree in trees:
+        again = _read_tree(tree, repeated, seen, trace_reader, work)
         if not again and all(one.empty for one in tree.found):
             raise _no_run(tree)
         made += [one.made for one in tree.found]
@@ -140,7 +144,11 @@ def _tree(top: Path) -> _Tree[T]:
 
 
 def _read_tree(
-    tree: _Tree[T], seen: set[Path], trace_reader: TraceReader, work: Callable[[Recording], T]
+    tree: _Tree[T],
+    repeated: Collection[str],
+    seen: set[Path],
+    trace_reader: TraceReader,
+    work: Callable[[Recording], T],
 ) -> bool:
     """Read the folders of a tree that are not in `seen`; return whether one of them was."""
     again = False
@@ -152,7 +160,7 @@ def _read_tree(
         seen.add(folder.resolve())
         waiting.append(folder)
     sizes = [_size_bytes(folder) for folder in waiting]
-    tried = partial(_tried, tree.top, trace_reader, work)
+    tried = partial(_tried, tree.top, repeated, trace_reader, work)
     found = mapped(tried, waiting, sizes, worth_sharing=_WORTH_SHARING_BYTES)
     holding = {above for folder in tree.folders for above in folder.parents}
     for folder, (made, notes, refused) in zip(waiting, found, strict=True):
@@ -166,8 +174,18 @@ def _read_tree(
     return again
 
 
+def _repeated(trees: Iterable[_Tree[T]]) -> frozenset[str]:
+    """Return names that several folders have: one name for two runs would leave open which is meant."""
+    places = {folder.resolve() for tree in trees for folder in tree.folders}
+    return frozenset(name for name, count in Counter(place.name for place in places).items() if count > 1)
+
+
 def _tried(
-    top: Path, trace_reader: TraceReader, work: Callable[[Recording], T], folder: Path
+    top: Path,
+    repeated: Collection[str],
+    trace_reader: TraceReader,
+    work: Callable[[Recording], T],
+    folder: Path,
 ) -> tuple[list[_Found[T]] | None, list[str], BadInputError | None]:
     """Return what `work` makes of a folder's runs, sentences on it, and why it could not be read."""
     notes: list[str] = []
@@ -177,6 +195,10 @@ def _tried(
         return None, notes, error
     if recordings is None:
         return None, notes, None
+    if folder.name in repeated and folder != top:
+        below = folder.relative_to(top)
+        name = str(below if len(below.parts) > 1 else top.resolve().name / below)
+        recordings = [replace(one, name=name) if one.name == folder.name else one for one in recordings]
     return [_Found(work(one), not _says_something(one), one.warnings) for one in recordings], notes, None
 
 

@@ -28,10 +28,7 @@ def check_model(model: CostModel, inspection: Inspection, path: str) -> CheckRep
     UndeterminedError when not one measured cycle belongs to a fitted group and is determined.
     """
     cells, warnings = cells_of(inspection)
-    groups = {
-        GroupKey(group.engine, group.model, group.gpu, group.tp_size, group.draft_model): group
-        for group in model.groups
-    }
+    groups = {_key(group): group for group in model.groups}
     checked: list[CheckedCell] = []
     for cell in cells:
         if cell.cycle is None:
@@ -61,6 +58,10 @@ def check_model(model: CostModel, inspection: Inspection, path: str) -> CheckRep
         draft_mape=fmean(drafts) if drafts else None,
         warnings=tuple(dict.fromkeys([*inspection.warnings, *warnings])),
     )
+
+
+def _key(group: GroupModel) -> GroupKey:
+    return GroupKey(group.engine, group.model, group.gpu, group.tp_size, group.draft_model)
 
 
 def _named(key: GroupKey, groups: Collection[GroupKey]) -> str:
@@ -93,6 +94,7 @@ def _checked(cell: Cell, group: GroupModel, seed: int) -> CheckedCell | str:
         extrapolated=forecast.extrapolated,
         draft_tp=cell.draft_tp if cell.num_steps > 0 else None,
         draft=_checked_draft(cell, draft),
+        group=group_text(_key(group), with_draft=bool(group.other_drafts)),
     )
 
 

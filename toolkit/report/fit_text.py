@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -20,8 +20,9 @@ from toolkit.report.tables import (
     whole,
     with_short_names,
 )
-from toolkit.schema.cost import CheckReport, FitReport, GroupReport, NextRun, Term
+from toolkit.schema.cost import CheckedCell, CheckReport, FitReport, FittedCell, GroupReport, NextRun, Term
 
+_TREE = ["topk", "D"]
 _OPEN, _NEAR_ZERO = "open", "near 0, used"
 _LEGEND = {
     _OPEN: "open: the runs do not determine it alone.",
@@ -76,13 +77,14 @@ def _group_parts(group: GroupReport) -> list[RenderableType]:
 
 
 def _cells(group: GroupReport) -> Table:
-    rows = []
+    rows, trees = [], any(cell.topk > 1 for cell in group.cells)
     for cell in group.cells:
         off = None if cell.cycle_us is None or cell.fitted_us is None else cell.fitted_us / cell.cycle_us - 1
         rows.append(
             [
                 cell.run,
                 str(cell.num_steps),
+                *_tree(cell, trees),
                 str(cell.batch_size),
                 whole(cell.context_tokens),
                 number(_ms(cell.cycle_us), 2),
@@ -91,8 +93,13 @@ def _cells(group: GroupReport) -> Table:
                 "-" if off is None else signed_share(off),
             ]
         )
-    names = ["<run", "steps", "batch", "context", "mean ms", "<from", "fit ms", "off"]
+    names = ["<run", "steps", *_TREE[: trees * 2], "batch", "context", "mean ms", "<from", "fit ms", "off"]
     return table(names, with_short_names(names, rows))
+
+
+def _tree(cell: FittedCell | CheckedCell, trees: bool) -> list[str]:
+    """Return drafts a step and tokens verified for a request, where a table has to tell trees apart."""
+    return [str(cell.topk), str(cell.num_draft_tokens)] if trees else []
 
 
 def _cells_legend(group: GroupReport) -> list[Text]:
@@ -153,11 +160,33 @@ def _next_run(run: NextRun) -> str:
 
 
 def check_text(report: CheckReport) -> str:
-    """Return predicted against measured cycles."""
+    """Return predicted against measured cycles, then draft phases, those of each group together."""
+    by_group: dict[str, list[CheckedCell]] = {}
+    for cell in report.configurations:
+        by_group.setdefault(cell.group, []).append(cell)
+    parts: list[RenderableType] = []
+    for group, cells in by_group.items():
+        parts += [Text(f"{group}: {_count(len(cells), 'configuration')}", style="bold"), _checked(cells)]
+        parts += (
+            [Text("draft and extend, waits left out"), *drafts] if (drafts := _checked_drafts(cells)) else []
+        )
+    if report.mape is not None:
+        parts.append(
+            Text(f"Mean error {share(report.mape)}; {share(report.covered90)} inside their 90 % interval.")
+        )
+    if report.draft_mape is not None:
+        parts.append(Text(f"Draft and extend: mean error {share(report.draft_mape)}."))
+    return single_spaced(rendered(parts))
+
+
+def _checked(cells: Sequence[CheckedCell]) -> Table:
+    trees, sizes = any(cell.topk > 1 for cell in cells), len({c.draft_tp for c in cells if c.draft_tp}) > 1
     rows = [
         [
             cell.run,
             str(cell.num_steps),
+            *_tree(cell, trees),
+            *([str(cell.draft_tp or "-")] if sizes else []),
             str(cell.batch_size),
             number(cell.measured_ms, 2),
             number(cell.predicted_ms, 2),
@@ -165,18 +194,14 @@ def check_text(report: CheckReport) -> str:
             signed_share(cell.error),
             "yes" if cell.inside else "no",
         ]
-        for cell in report.configurations
+        for cell in cells
     ]
-    names = ["<run", "steps", "batch", "cycle ms", "predicted", "<90 %", "off", "inside"]
-    parts: list[RenderableType] = [table(names, with_short_names(names, rows))]
-    if report.mape is not None:
-        parts.append(
-            Text(f"Mean error {share(report.mape)}; {share(report.covered90)} inside their 90 % interval.")
-        )
-    return rendered([*parts, *_checked_drafts(report)])
+    setting = ["steps", *_TREE[: trees * 2], *(["draft TP"] if sizes else []), "batch"]
+    names = ["<run", *setting, "cycle ms", "predicted", "<90 %", "off", "inside"]
+    return table(names, with_short_names(names, rows))
 
 
-def _checked_drafts(report: CheckReport) -> list[RenderableType]:
+def _checked_drafts(cells: Sequence[CheckedCell]) -> list[RenderableType]:
     """Return predicted against measured draft phases, where they were timed."""
     rows = [
         [
@@ -190,13 +215,8 @@ def _checked_drafts(report: CheckReport) -> list[RenderableType]:
             signed_share(cell.draft.error),
             "yes" if cell.draft.inside else "no",
         ]
-        for cell in report.configurations
+        for cell in cells
         if cell.draft is not None
     ]
-    if not rows:
-        return []
     names = ["<run", "steps", "batch", "draft TP", "draft ms", "predicted", "<90 %", "off", "inside"]
-    return [
-        table(names, with_short_names(names, rows)),
-        Text(f"Draft and extend: mean error {share(report.draft_mape)}."),
-    ]
+    return [table(names, with_short_names(names, rows))] if rows else []

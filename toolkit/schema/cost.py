@@ -303,6 +303,7 @@ class CheckedCell:
     extrapolated: tuple[str, ...] = ()
     draft_tp: int | None = None
     draft: CheckedPhase | None = None
+    group: str = ""  # whose sub-model predicts it, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.report.alike import alike_together
 from toolkit.report.page.figure import Numbers
 from toolkit.schema.inspection import RunReport
 from toolkit.schema.report import ReportFacts
@@ -47,7 +48,7 @@ def health_of(facts: ReportFacts) -> Health:
             if check.ok is False
         ),
         by_check=_by_check(runs),
-        warnings=tuple(dict.fromkeys((*facts.inspection.warnings, *fitted, *of_groups))),
+        warnings=tuple(alike_together((*facts.inspection.warnings, *fitted, *of_groups))),
         ended_early=tuple(f"{run.run}: {run.ended_early}" for run in runs if run.ended_early),
     )
 
