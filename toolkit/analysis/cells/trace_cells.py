@@ -14,6 +14,7 @@ from toolkit.analysis.trace.collectives import PhaseCollectives, phase_collectiv
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
 from toolkit.analysis.trace.draft_steps import step_durations_ns, usual_count
 from toolkit.analysis.trace.rank_report import RankTimes, rank_times
+from toolkit.analysis.trace.releasing import releasing
 from toolkit.analysis.trace.stragglers import straggler, straggler_text
 from toolkit.analysis.trace.trace_view import PHASES, TraceView
 from toolkit.schema.inspection import CollectiveReport, Configuration, DraftStep, Spread, Straggler
@@ -134,7 +135,7 @@ def draft_step_times(
     found: list[list[list[int]]] = []
     for trace, own in zip(view.traces, cycles, strict=True):
         passes = _whole([cycle.phases["draft"] for cycle in own if "draft" in cycle.phases])
-        split = [step_durations_ns(phase, trace, count) for phase in passes]
+        split = [step_durations_ns(phase, trace, count) for phase in releasing(passes, trace.kernels)]
         known = [steps for steps in split if steps]
         usual = usual_count([len(steps) for steps in known])
         kept = [steps for steps in known if len(steps) == usual]
@@ -197,7 +198,8 @@ def _may_branch(view: TraceView, own: Sequence[Sequence[TracedCycle]]) -> bool:
     """Return whether drafts are sorted, as only a tree with several children a step needs it."""
     for trace, cycles in zip(view.traces, own, strict=True):
         drafting = [c.phases[name] for c in cycles for name in ("draft", "draft_extend") if name in c.phases]
-        used = {name for phase in drafting for name in trace.kernels.name[phase.kernels].tolist()}
+        read = releasing(drafting, trace.kernels)
+        used = {name for phase in read for name in trace.kernels.name[phase.kernels].tolist()}
         if any(_SORTS.search(trace.names[name]) for name in used):
             return True
     return False

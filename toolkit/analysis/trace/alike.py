@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolkit.analysis.trace.consensus import Ids
 
@@ -16,20 +17,25 @@ _LOST = (4, 0.2)  # kernels, or share of them, that a rare one may lack
 _ADDED = (2, 0.1)  # and that it may have beside those
 
 
-def alike_groups(sequences: Sequence[Ids], names: int) -> list[int]:
+def alike_groups(sequences: Iterable[NDArray[np.integer]], names: int) -> list[int]:
     """Return a group number for each sequence of name ids below `names`; those of one graph share theirs.
 
     The most frequent sequences, and of these the longest, lead the groups. One that is seen often joins
     only what it hardly differs from: a graph of one draft step less is no replay that lost kernels.
     """
-    keys = [sequence.tobytes() for sequence in sequences]
+    numbers: dict[bytes, int] = {}
+    distinct: list[NDArray[np.integer]] = []
+    keys: list[int] = []
+    for sequence in sequences:
+        keys.append(numbers.setdefault(sequence.tobytes(), len(numbers)))
+        if len(numbers) > len(distinct):
+            distinct.append(sequence)
     times = Counter(keys)
-    distinct = dict(zip(keys, sequences, strict=True))
     heads: list[Ids] = []
-    group_of: dict[bytes, int] = {}
-    for key in sorted(distinct, key=lambda key: (-times[key], -len(distinct[key]))):
+    group_of: dict[int, int] = {}
+    for key in sorted(range(len(distinct)), key=lambda key: (-times[key], -len(distinct[key]))):
         held = np.bincount(distinct[key], minlength=names)
-        often = times[key] >= max(_FEWEST_TIMES, _OFTEN * len(sequences))
+        often = times[key] >= max(_FEWEST_TIMES, _OFTEN * len(keys))
         apart = [_apart(head, held, often) for head in heads]
         nearest = int(np.argmin(apart)) if apart else -1
         if apart and np.isfinite(apart[nearest]):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.analysis.trace.forwards import Forward, Marker, forwards_of
+from toolkit.analysis.trace.forwards import Forward, Marker, forwards_of, joined
 from toolkit.analysis.trace.launches import Launch, launches_of
 from toolkit.analysis.trace.targets import is_speculative, target_positions
 from toolkit.schema.trace import RankTrace
@@ -171,14 +171,14 @@ def _sample(
     kept = [launches[p] for p in between if launches[p].start_ns >= target.end_ns]
     if not kept:
         return None
-    kernels = np.concatenate([launch.kernels for launch in kept])
+    kernels = joined([launch.kernels for launch in kept])
     return Phase("sample", kernels, min(x.start_ns for x in kept), max(x.end_ns for x in kept), graph=False)
 
 
 def _phase(name: str, forwards: Sequence[Forward]) -> Phase:
     return Phase(
         name=name,
-        kernels=np.concatenate([forward.kernels for forward in forwards]),
+        kernels=joined([forward.kernels for forward in forwards]),
         start_ns=min(forward.start_ns for forward in forwards),
         end_ns=max(forward.end_ns for forward in forwards),
         graph=all(forward.graph for forward in forwards),

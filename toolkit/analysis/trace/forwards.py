@@ -79,11 +79,16 @@ def _close(launches: Sequence[Launch], pieces: list[int], forwards: list[Forward
         pieces.clear()
 
 
+def joined(kernels: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return all of them in one array; a single one is not copied."""
+    return kernels[0] if len(kernels) == 1 else np.concatenate(kernels)
+
+
 def _forward(launches: Sequence[Launch], pieces: Sequence[int]) -> Forward:
     first, last = pieces[0], pieces[-1]
     covered = [launches[p] for p in range(first, last + 1)] if last > first else [launches[first]]
     kept = [launch for launch in covered if launch.kind not in ("copy", "setup")] or covered
-    kernels = np.concatenate([launch.kernels for launch in kept])
+    kernels = joined([launch.kernels for launch in kept])
     return Forward(
         first=first,
         last=last,

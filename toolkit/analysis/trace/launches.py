@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toolkit.analysis.trace.alike import alike_groups
 from toolkit.analysis.trace.annotations import RangeMeaning, meanings
 from toolkit.analysis.trace.kernel_names import KernelClass, kernel_kind
+from toolkit.analysis.trace.releasing import releasing
 from toolkit.schema.trace import RankTrace
 
 _GRAPH_CALLS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
@@ -61,21 +62,21 @@ class _Builder:
 
     def launches(self) -> list[Launch]:
         kernels = self.trace.kernels
-        order = np.lexsort((kernels.start_ns, kernels.correlation))
+        order = np.argsort(kernels.correlation, kind="stable")  # kernels are in order of start
+        kernels.release()
         correlation = kernels.correlation[order]
-        edges = np.flatnonzero(np.r_[True, correlation[1:] != correlation[:-1]])
-        ids = correlation[edges].tolist()
-        groups = np.split(order, edges[1:])
-        found = [
-            launch for one, group in zip(ids, groups, strict=True) for launch in self._of_call(one, group)
-        ]
+        edges = np.flatnonzero(correlation[1:] != correlation[:-1]) + 1
+        ids = correlation[np.r_[0, edges]].tolist()
+        del correlation
+        groups = releasing(zip(ids, np.split(order, edges), strict=True), kernels)
+        found = [launch for one, group in groups for launch in self._of_call(one, group)]
         return self._by_graph(found)
 
     def _by_graph(self, launches: list[Launch]) -> list[Launch]:
         """Say of each replay what its graph holds: it may have lost its only kernel of a kind."""
         graphs = [position for position, launch in enumerate(launches) if launch.graph]
         names = self.trace.kernels.name
-        sequences = [names[launches[at].kernels].astype(np.int64) for at in graphs]
+        sequences = (names[launches[at].kernels] for at in releasing(graphs, self.trace.kernels))
         groups = alike_groups(sequences, len(self.trace.names))
         held = {}
         for group in set(groups):

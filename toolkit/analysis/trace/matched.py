@@ -12,6 +12,7 @@ from toolkit.analysis.trace.clocks import RankClock
 from toolkit.analysis.trace.cycles import TracedCycle
 from toolkit.analysis.trace.kernel_names import KernelKind
 from toolkit.analysis.trace.phase_graphs import Graph, PhaseGraphs, Placed
+from toolkit.analysis.trace.releasing import releasing
 from toolkit.schema.trace import RankTrace
 
 Numbers = NDArray[np.float64]
@@ -88,8 +89,8 @@ def _matched(
     base = min(placed.phase.start_ns for placed in rows[0][1])
     for rank, trace in enumerate(traces):
         kernels = trace.kernels
-        for row, (_, by_rank) in enumerate(rows):
-            placed = by_rank[rank]
+        own = [by_rank[rank] for _, by_rank in rows]
+        for row, placed in enumerate(releasing(own, kernels)):
             slots = placed.graph.slot[placed.places]
             known = slots >= 0
             mine, slots = placed.kernels[known], slots[known]

@@ -16,7 +16,8 @@ from toolkit.analysis.trace.alike import alike_groups
 from toolkit.analysis.trace.consensus import Ids, places, usual_sequence
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
 from toolkit.analysis.trace.kernel_names import KernelKind, kernel_kind
-from toolkit.schema.trace import RankTrace
+from toolkit.analysis.trace.releasing import releasing
+from toolkit.schema.trace import Kernels, RankTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,16 @@ def phase_graphs(
 ) -> PhaseGraphs | None:
     """Recognise the graphs of a phase over the cycles of all ranks; None if no cycle has the phase."""
     shared: dict[str, int] = {}  # names have numbers of their own in each trace
+    alike: dict[bytes, Ids] = {}  # equal sequences are held once
     found: list[tuple[int, TracedCycle, Ids, Ids]] = []
     for rank, (trace, own) in enumerate(zip(traces, cycles, strict=True)):
         number = np.array([shared.setdefault(text, len(shared)) for text in trace.names], dtype=np.int64)
-        for cycle in own:
-            if name in cycle.phases:
-                kernels = cycle.phases[name].kernels
-                kernels = kernels[np.argsort(trace.kernels.start_ns[kernels], kind="stable")]
-                found.append((rank, cycle, kernels, number[trace.kernels.name[kernels]]))
+        having = [cycle for cycle in own if name in cycle.phases]
+        for cycle in releasing(having, trace.kernels):
+            kernels = _by_start(cycle.phases[name].kernels, trace.kernels)
+            sequence = number[trace.kernels.name[kernels]]
+            sequence = alike.setdefault(sequence.tobytes(), sequence)
+            found.append((rank, cycle, kernels, sequence))
     if not found:
         return None
     graphs = _graphs([sequence for *_, sequence in found], list(shared))
@@ -85,6 +88,12 @@ def phase_graphs(
         for rank, own in enumerate(by_rank)
     ]
     return PhaseGraphs(name, tuple(corrected))
+
+
+def _by_start(indices: Ids, kernels: Kernels) -> Ids:
+    """Return indices of kernels in order of their start; those that are in it are not copied."""
+    start = kernels.start_ns[indices]
+    return indices[np.argsort(start, kind="stable")] if (start[1:] < start[:-1]).any() else indices
 
 
 def _graphs(sequences: Sequence[Ids], names: Sequence[str]) -> list[Graph]:

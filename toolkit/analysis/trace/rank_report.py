@@ -12,6 +12,7 @@ from toolkit.analysis.statistics import median, spread
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
 from toolkit.analysis.trace.intervals import busy_ns, clipped_busy_ns
 from toolkit.analysis.trace.phase_spans import phase_spans_ns
+from toolkit.analysis.trace.releasing import releasing
 from toolkit.analysis.trace.trace_view import PHASES, TraceView
 from toolkit.schema.inspection import ClockReport, PhaseTime, RankReport
 from toolkit.schema.trace import Kernels
@@ -56,7 +57,7 @@ def rank_times(
     }
     windows = [
         _Window(kernels, this, following)
-        for this, following in pairwise(cycles)
+        for this, following in releasing(pairwise(cycles), kernels)
         if this.period_ns is not None and following.start_ns == this.start_ns + this.period_ns
     ]
     found = {name: time for name, time in phases.items() if time}
@@ -108,9 +109,10 @@ def _phase_time(
     occurrences = [cycle.phases[name] for cycle in cycles if name in cycle.phases]
     if not occurrences:
         return None
+    read = releasing(occurrences, kernels)
     return PhaseTime(
         graph_us=spread(spans_us),
-        busy_us=median([us_from_ns(_busy_ns(kernels, phase)) for phase in occurrences]),
+        busy_us=median([us_from_ns(_busy_ns(kernels, phase)) for phase in read]),
         kernels=round(float(np.median([len(phase.kernels) for phase in occurrences]))),
         graph=all(phase.graph for phase in occurrences),
         wait_us=wait_us,

@@ -1,0 +1,21 @@
+"""Going through the kernels of a long trace without keeping in memory what was read of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from toolkit.schema.trace import Kernels
+
+T = TypeVar("T")
+
+_ITEMS = 64  # launches, phases or cycles: of a thousand kernels each, half a MB of every column
+
+
+def releasing(items: Iterable[T], kernels: Kernels) -> Iterator[T]:
+    """Yield items whose kernels the caller looks at; what was read of them is given back now and then."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if not number % _ITEMS:
+            kernels.release()
+    kernels.release()
