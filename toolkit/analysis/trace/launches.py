@@ -13,9 +13,10 @@ from toolkit.analysis.trace.alike import alike_groups
 from toolkit.analysis.trace.annotations import RangeMeaning, meanings
 from toolkit.analysis.trace.kernel_names import KernelClass, kernel_kind
 from toolkit.analysis.trace.releasing import releasing
-from toolkit.schema.trace import RankTrace
+from toolkit.schema.trace import Kernels, RankTrace
 
 _GRAPH_CALLS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
+_AT_ONCE = 1 << 15  # kernels whose launches are compared
 _FORWARD_CLASSES = ("gemm", "attention", "layer", "collective")
 
 
@@ -63,11 +64,8 @@ class _Builder:
     def launches(self) -> list[Launch]:
         kernels = self.trace.kernels
         order = np.argsort(kernels.correlation, kind="stable")  # kernels are in order of start
-        kernels.release()
-        correlation = kernels.correlation[order]
-        edges = np.flatnonzero(correlation[1:] != correlation[:-1]) + 1
-        ids = correlation[np.r_[0, edges]].tolist()
-        del correlation
+        edges = _changes(kernels, order)
+        ids = kernels.correlation[order[np.r_[0, edges]]].tolist()
         groups = releasing(zip(ids, np.split(order, edges), strict=True), kernels)
         found = [launch for one, group in groups for launch in self._of_call(one, group)]
         return self._by_graph(found)
@@ -130,6 +128,16 @@ class _Builder:
             meaning=meaning,
             range_id=range_id,
         )
+
+
+def _changes(kernels: Kernels, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places in `order` where another call's kernels begin."""
+    found = []
+    for start in range(0, len(order), _AT_ONCE):
+        kernels.release()
+        ids = kernels.correlation[order[start : start + _AT_ONCE + 1]]
+        found.append(np.flatnonzero(ids[1:] != ids[:-1]) + (start + 1))
+    return np.concatenate(found)
 
 
 def _most(told: Iterable[bool]) -> bool:
