@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.made_runs import acceptance
-from toolkit.analysis.position_intervals import position_intervals
+from toolkit.analysis.position_intervals import position_intervals, to_last_position
 
 
 def test_a_hundred_cycles_know_a_half_to_eight_percent() -> None:
@@ -33,3 +33,9 @@ def test_a_share_of_all_or_none_keeps_an_interval_on_one_side() -> None:
 
 def test_without_cycles_nothing_is_known() -> None:
     assert position_intervals(acceptance(1.5, accept_by_position=(0.5,), cycles=0)) == ((0.0, 1.0),)
+
+
+def test_positions_that_no_cycle_kept_are_known_to_be_nothing() -> None:
+    counted = acceptance(2.0, accept_by_position=(1.0,), cycles=50)
+    assert to_last_position(counted, 3).accept_by_position == (1.0, 0.0, 0.0)
+    assert to_last_position(counted, None) == counted

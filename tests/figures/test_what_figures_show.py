@@ -113,7 +113,7 @@ def test_throughput_draws_plain_decoding_at_its_speed() -> None:
     plain = forecast().baseline.tok_s.value
     assert plain is not None
     assert any(list(line.get_ydata()) == [plain, plain] for line in axes.lines)
-    assert f"plain decoding {plain:,.0f}" in texts(axes)
+    assert f"plain\ndecoding\n{plain:,.0f}" in texts(axes)
 
 
 def test_step_counts_that_are_open_are_ranges_without_a_value() -> None:

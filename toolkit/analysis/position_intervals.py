@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from toolkit.schema.inspection import AcceptanceReport
 
@@ -21,6 +22,12 @@ def position_intervals(acceptance: AcceptanceReport) -> tuple[tuple[float, float
         return tuple((0.0, 1.0) for _ in shares)
     count = acceptance.cycles / _design_effect(shares, acceptance)
     return tuple(_wilson(share, count) for share in shares)
+
+
+def to_last_position(acceptance: AcceptanceReport, num_steps: int | None) -> AcceptanceReport:
+    """Return shares for every draft proposed: a count ends at the last position that any cycle kept."""
+    lacking = max((num_steps or 0) - len(acceptance.accept_by_position), 0)
+    return replace(acceptance, accept_by_position=(*acceptance.accept_by_position, *[0.0] * lacking))
 
 
 def _design_effect(shares: Sequence[float], acceptance: AcceptanceReport) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from toolkit.analysis.position_intervals import position_intervals
+from toolkit.analysis.position_intervals import position_intervals, to_last_position
 from toolkit.figures.comparison import Measured
 from toolkit.figures.style import MARKERS, SERIES, footnote, new_figure, styled
 from toolkit.figures.wording import load_label, server_label
@@ -25,7 +25,8 @@ def acceptance_figure(measured: Sequence[Measured]) -> Figure:
     most = 1
     for place, (_, cell) in enumerate(measured):
         assert cell.acceptance is not None
-        shares, ends = cell.acceptance.accept_by_position, position_intervals(cell.acceptance)
+        counted = to_last_position(cell.acceptance, cell.num_steps)
+        shares, ends = counted.accept_by_position, position_intervals(counted)
         most = max(most, cell.num_steps or 0, len(shares))
         shift = 0.07 * (place - (len(measured) - 1) / 2)
         errors = [
@@ -47,7 +48,7 @@ def acceptance_figure(measured: Sequence[Measured]) -> Figure:
         )
     axes.set_xlim(0.5, most + 0.5)
     axes.set_xticks(range(1, most + 1))
-    axes.set_ylim(0, 1.04)
+    axes.set_ylim(-0.03, 1.04)
     axes.set_xlabel("position of the draft in the chain")
     axes.set_ylabel("share of cycles that kept it")
     axes.grid(axis="y")
@@ -58,5 +59,5 @@ def acceptance_figure(measured: Sequence[Measured]) -> Figure:
 
 def _note(measured: Sequence[Measured]) -> str:
     simulated = {run.acceptance_kind for run, _ in measured} == {"simulated"}
-    text = "90 % intervals; where a line ends early, no later draft was kept"
+    text = "90 % intervals; 0: no cycle kept that draft"
     return f"{text}. Acceptance is simulated." if simulated else f"{text}."

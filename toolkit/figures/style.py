@@ -26,8 +26,8 @@ PHASES = {
     "decode": BLUE,  # the target's forward, as verify is
     "draft": SKY,
     "verify": BLUE,
-    "sample": YELLOW,
-    "draft_extend": VERMILION,
+    "sample": PURPLE,  # phases as the report page colours them
+    "draft_extend": GREEN,
     "gap": PALE,
     "rest": PALE,
 }

@@ -14,7 +14,6 @@ from toolkit.figures.style import (
     INK,
     ORANGE,
     VERMILION,
-    WHITE_BOX,
     footnote,
     new_figure,
     styled,
@@ -41,11 +40,11 @@ def throughput_figure(forecast: Forecast) -> Figure:
     _ranges(axes, [one for one in shown if not one.determined])
     _points(axes, [one for one in shown if one.determined])
     if chosen is not None and forecast.candidates[chosen] in shown:
-        _mark(axes, forecast.candidates[chosen], forecast.recommendation.action)
+        _mark(axes, forecast.candidates[chosen], forecast.recommendation.action, _highest(shown))
     steps = sorted({one.num_steps for one in shown})
     axes.set_xticks(steps)
     axes.set_xlim(steps[0] - 0.6, steps[-1] + 0.6)
-    axes.set_ylim(bottom=0, top=1.12 * max(one.tok_s.hi or 0.0 for one in shown))
+    axes.set_ylim(bottom=0, top=1.12 * _highest(shown))
     axes.set_xlabel("draft steps (0: plain decoding)")
     axes.set_ylabel("tokens per second, all requests")
     axes.grid(axis="y")
@@ -60,15 +59,14 @@ def _plain_line(axes: Axes, forecast: Forecast) -> None:
     if speed.value is not None:
         axes.axhline(speed.value, color=ORANGE, linewidth=1.6, linestyle="--")
         axes.annotate(
-            f"plain decoding {speed.value:,.0f}",
+            f"plain\ndecoding\n{speed.value:,.0f}",
             (1.0, speed.value),
             xycoords=("axes fraction", "data"),
-            xytext=(-2, 4),
+            xytext=(4, 0),  # beside the panel: inside it would lie on intervals
             textcoords="offset points",
-            ha="right",
+            va="center",
             fontsize=8.5,
-            bbox=WHITE_BOX,
-            zorder=5,
+            annotation_clip=False,
         )
 
 
@@ -99,20 +97,21 @@ def _ranges(axes: Axes, unknown: Sequence[Candidate]) -> None:
         axes.bar(one.num_steps, hi - lo, 0.5, lo, color="white", edgecolor=GREY, hatch="////", linewidth=0.8)
 
 
-def _mark(axes: Axes, chosen: Candidate, action: str) -> None:
-    top = chosen.tok_s.hi or chosen.tok_s.value or 0.0
+def _highest(shown: Sequence[Candidate]) -> float:
+    return max(one.tok_s.hi or 0.0 for one in shown)
+
+
+def _mark(axes: Axes, chosen: Candidate, action: str, highest: float) -> None:
+    """Ring the setting that is recommended; the words stand above all intervals, where nothing else is."""
     text = steps_label(chosen.num_steps) if action == "use" else action
     axes.annotate(
         f"{'use ' if action == 'use' else ''}{text}",
-        (chosen.num_steps, top),
-        xytext=(0, 8),
-        textcoords="offset points",
+        (chosen.num_steps, 1.06 * highest),
         ha="center" if chosen.num_steps else "left",
+        va="center",
         fontsize=9,
         fontweight="bold",
         color=INK,
-        bbox=WHITE_BOX,
-        zorder=6,
     )
     axes.plot([chosen.num_steps], [_speed(chosen)], "o", ms=13, mfc="none", mec=VERMILION, mew=1.8)
 

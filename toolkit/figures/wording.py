@@ -17,7 +17,7 @@ def steps_label(num_steps: int | None) -> str:
 def server_label(run: RunReport | GroupModel) -> str:
     """Return engine, model, GPU and TP size, as far as known."""
     parts = [str(part) for part in (run.engine, run.model, run.gpu) if part]
-    return ", ".join([*parts, f"TP {run.tp_size}"] if run.tp_size else parts)
+    return ", ".join([*parts, f"TP{run.tp_size}"] if run.tp_size else parts)
 
 
 def load_label(cell: Configuration) -> str:
@@ -35,7 +35,7 @@ def forecast_label(forecast: Forecast, *, batch: bool = True) -> str:
     inputs = forecast.inputs
     parts = [str(inputs[key]) for key in ("engine", "model_name", "gpu") if inputs.get(key)]
     if inputs.get("tp_size"):
-        parts.append(f"TP {inputs['tp_size']}")
+        parts.append(f"TP{inputs['tp_size']}")
     if batch and inputs.get("batch_size") is not None:
         parts.append(f"batch {inputs['batch_size']}")
     context = inputs.get("context_tokens")

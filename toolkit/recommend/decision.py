@@ -44,8 +44,10 @@ def recommend(
     against = _reference(drawn, usable, best, current_steps)
     if against is None:
         only = drawn[best].candidate
+        verb, it = ("are", "them") if only.num_steps > 1 else ("is", "it")
         return _cannot(
-            f"only {steps_text(only.num_steps)} is determined, and nothing determined stands against it",
+            f"only {steps_text(only.num_steps)} {verb} determined, and nothing determined stands against "
+            f"{it}",
             group,
         )
     gain, chance = _gain(drawn[best], drawn[against])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from toolkit.analysis.position_intervals import position_intervals
+from toolkit.analysis.position_intervals import position_intervals, to_last_position
 from toolkit.report.page.figure import Figure, Numbers
 from toolkit.report.page.svg import (
     Axes,
@@ -75,7 +75,7 @@ def _series(
     for run, cell, accepted in sorted(found_in, key=lambda one: -(one[2].cycles or 0)):
         if accepted.accept_by_position and (cell.num_steps, run.acceptance_kind) not in found:
             kind = run.acceptance_kind or "kind not known"
-            counts = _to_last_position(accepted, cell)
+            counts = to_last_position(accepted, cell.num_steps)
             found[cell.num_steps, run.acceptance_kind] = _Series(
                 name=f"{counted(cell.num_steps, 'step')}, {kind}",
                 shares=counts.accept_by_position,
@@ -84,12 +84,6 @@ def _series(
             )
     made += sorted(found.values(), key=lambda one: len(one.shares))
     return made[:_MOST_SERIES]
-
-
-def _to_last_position(accepted: AcceptanceReport, cell: Configuration) -> AcceptanceReport:
-    """Return shares for every draft proposed: a count ends at the last position that any cycle kept."""
-    lacking = max((cell.num_steps or 0) - len(accepted.accept_by_position), 0)
-    return replace(accepted, accept_by_position=(*accepted.accept_by_position, *[0.0] * lacking))
 
 
 def _pooled(curve: AcceptanceCurve) -> _Series:

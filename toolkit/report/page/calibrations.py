@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolkit.report.page.figure import Numbers
-from toolkit.report.tables import number
+from toolkit.report.tables import counted, number
 from toolkit.schema.calibration import Calibration
 from toolkit.schema.inspection import RunReport
 
@@ -31,7 +31,7 @@ def calibration_tables(runs: Sequence[RunReport]) -> tuple[CalibrationTables, ..
 
 def _tables(name: str, made: Calibration) -> CalibrationTables:
     host = f"{made.gpu_count} × {made.gpu}" if made.gpu_count else made.gpu or made.device
-    models = [f"{one.name} ({one.layers} layers)" for one in (made.target, made.draft) if one]
+    models = [f"{one.name} ({counted(one.layers, 'layer')})" for one in (made.target, made.draft) if one]
     return CalibrationTables(
         title=name,
         what=f"Measured on {host}: {', drafted by '.join(models) or 'no model named'}.",

@@ -13,7 +13,7 @@ NAMES = {
     "sample": "sampling",
     "draft_extend": "extend",
     "gap": "host gap",
-    "rest": "outside the phases",
+    "rest": "rest of the cycle",
 }
 _ORDER = ("draft", "verify", "decode", "sample", "draft_extend", "gap")
 _LEAST_REST = 0.005  # of a cycle: less cannot be seen
