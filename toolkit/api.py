@@ -221,9 +221,9 @@ def _inspected(recording: Recording) -> tuple[RunReport, str | None]:
     if not _is_without_kernels(recording):
         return inspect_recording(recording), None
     notes = "; ".join(note for trace in recording.traces for note in trace.damage)
+    move = "copy the file again, whole, or record it anew" if notes else "record it with CUDA activity on"
     return inspect_recording(recording), (
-        f"{recording.source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; "
-        "record it with CUDA activity on"
+        f"{recording.source} has no GPU kernel in its trace{f' ({notes})' if notes else ''}; {move}"
     )
 
 

@@ -26,3 +26,15 @@ def test_exit_codes_and_documents_are_named(shown: str) -> None:
     assert "Exit codes: 0 done, 1 a bug, 2 usage, 3 bad input, 4 nothing captured" in shown
     assert "docs/reference.md" in shown and "docs/quick-start-sglang.md" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "model fit", "model check"])
+def test_the_help_of_each_command_fits_80_columns_and_says_what_to_do_next(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*command.split(), "--help"]) == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    assert f"toolkit {command}" in said.split("\n", 1)[1] or command == "probe-path"
+    assert "Next: " in said or command == "model"

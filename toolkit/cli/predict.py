@@ -85,7 +85,7 @@ def predict_command(
     Every step count is ranked by its tokens per second, with intervals.
 
     \b
-    toolkit predict --model cost-model.json --accept-rate 0.36 --engine sglang --tp-size 2
+    toolkit predict --accept-rate 0.36 --engine sglang --tp-size 2
 
     Next: start the server with the flags after "Set:", profile it, and hold the run against this with
     `toolkit model check`. With exit code 5 the message names the run that is missing.
