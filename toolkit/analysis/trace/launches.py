@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,9 +63,8 @@ class _Builder:
 
     def launches(self) -> list[Launch]:
         kernels = self.trace.kernels
-        order = np.argsort(kernels.correlation, kind="stable")  # kernels are in order of start
-        edges = _changes(kernels, order)
-        ids = kernels.correlation[order[np.r_[0, edges]]].tolist()
+        order = _by_call(kernels)
+        edges, ids = _changes(kernels, order)
         groups = releasing(zip(ids, np.split(order, edges), strict=True), kernels)
         found = [launch for one, group in groups for launch in self._of_call(one, group)]
         return self._by_graph(found)
@@ -130,14 +129,32 @@ class _Builder:
         )
 
 
-def _changes(kernels: Kernels, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places in `order` where another call's kernels begin."""
-    found = []
+def _by_call(kernels: Kernels) -> NDArray[np.int64]:
+    """Return the order of kernels by call, those of one call by start, which is the order they are in."""
+    order = np.arange(len(kernels))
+    if all((ids[1:] >= ids[:-1]).all() for _, ids in _calls(kernels, order)):
+        return order  # sorting would take the memory of the column and more
+    return np.argsort(kernels.correlation, kind="stable")
+
+
+def _changes(kernels: Kernels, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
+    """Return the places in `order` where the kernels of another call begin, and the calls in that order."""
+    edges: list[NDArray[np.int64]] = []
+    calls: list[int] = []
+    last = -1
+    for start, ids in _calls(kernels, order):
+        changes = np.flatnonzero(ids[1:] != ids[:-1])
+        edges.append(changes + (start + 1))
+        calls += ids[changes].tolist()
+        last = int(ids[-1])
+    return np.concatenate(edges), [*calls, last]
+
+
+def _calls(kernels: Kernels, order: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the calls of kernels in that order, in blocks with their first place; last ones are in two."""
     for start in range(0, len(order), _AT_ONCE):
         kernels.release()
-        ids = kernels.correlation[order[start : start + _AT_ONCE + 1]]
-        found.append(np.flatnonzero(ids[1:] != ids[:-1]) + (start + 1))
-    return np.concatenate(found)
+        yield start, kernels.correlation[order[start : start + _AT_ONCE + 1]]
 
 
 def _most(told: Iterable[bool]) -> bool:
