@@ -9,6 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("any machine", deadline=None)  # a busy one takes as long as it takes
+settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -12,6 +12,7 @@ from toolkit.errors import BadInputError
 
 CHUNK_BYTES = 1 << 20  # fits a core's cache: larger ones are read more slowly
 _READ_BYTES = 1 << 20
+_MOST_INFLATED_BYTES = 8 << 20  # at once: a few bytes may hold gigabytes
 _CAREFUL_BYTES = 1 << 16  # of a corrupt stream: what is fed at once, then again byte by byte
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's code for a gzip header and a 32 KB window
@@ -108,13 +109,16 @@ def _members(
     """Yield what the members of a gzip file hold; a sentence is added to `notes` where they end wrongly."""
     inflater = inflater_of()
     raw = file.read(read_bytes)
-    while raw:
-        piece = inflater.decompress(raw)
+    more = False  # is inflated already, and waits
+    while raw or more:
+        piece = inflater.decompress(raw, _MOST_INFLATED_BYTES)
         if piece:
             yield piece
         if not inflater.eof:
-            raw = file.read(read_bytes)
+            raw = inflater.unconsumed_tail or file.read(read_bytes)
+            more = len(piece) >= _MOST_INFLATED_BYTES
             continue
+        more = False
         raw = inflater.unused_data
         if len(raw) < len(_GZIP_MAGIC):
             raw += file.read(read_bytes)
@@ -133,10 +137,10 @@ class _Careful:
         self._inflater = zlib.decompressobj(_GZIP_WINDOW)
         self.rest = b""  # what came out of the last piece before the corrupt byte
 
-    def decompress(self, raw: bytes) -> bytes:
+    def decompress(self, raw: bytes, most: int) -> bytes:
         before = self._inflater.copy()
         try:
-            return self._inflater.decompress(raw)
+            return self._inflater.decompress(raw, most)
         except zlib.error:
             self.rest = self._byte_by_byte(before, raw)
             raise _CorruptError from None
@@ -154,6 +158,10 @@ class _Careful:
     @property
     def eof(self) -> bool:
         return self._inflater.eof
+
+    @property
+    def unconsumed_tail(self) -> bytes:
+        return self._inflater.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:

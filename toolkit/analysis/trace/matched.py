@@ -20,7 +20,6 @@ Numbers = NDArray[np.float64]
 _TOGETHER_NS = 50_000  # within which all ranks leave a collective; recorded ones do within 4 us
 _SPREADS = 10.0  # or within so many spreads of the clocks
 _END_TOGETHER = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
-_MOST_SAMPLES = 64  # occurrences whose gaps tell those around a lost kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,52 +123,3 @@ def ended_together(
 def ends_together(kind: KernelKind) -> bool:
     """Return whether no rank can leave a collective before all have come."""
     return kind.op in _END_TOGETHER
-
-
-def filled(found: Matched, traces: Sequence[RankTrace]) -> Numbers:
-    """Return durations with those of lost collectives put in: the hole that each left, less the usual gaps.
-
-    Where a neighbour was lost too it is the median of that collective on that rank.
-    """
-    durations = found.durations_ns.copy()
-    for rank, trace in enumerate(traces):
-        lost_cycles, lost_slots = np.nonzero(np.isnan(found.durations_ns[rank]))
-        slack: dict[int, float] = {}
-        for row, slot in zip(lost_cycles.tolist(), lost_slots.tolist(), strict=True):
-            if slot not in slack:
-                slack[slot] = _usual_gaps_ns(found, trace, rank, slot)
-            hole = _hole_ns(trace, found.placed[rank][row], slot)
-            durations[rank, row, slot] = np.maximum(0.0, hole - slack[slot])
-        usual = _medians(durations[rank])
-        durations[rank] = np.where(np.isnan(durations[rank]), usual, durations[rank])
-    return durations
-
-
-def _medians(durations: Numbers) -> Numbers:
-    """Return the median of each collective over cycles, NaN for one that was never recorded."""
-    known = np.isfinite(durations).any(axis=0)
-    medians = np.full(durations.shape[1], np.nan)
-    if known.any():
-        medians[known] = np.nanmedian(durations[:, known], axis=0)
-    return medians
-
-
-def _hole_ns(trace: RankTrace, placed: Placed, slot: int) -> float:
-    """Return the time between the kernels before and after a collective's place."""
-    place = int(np.searchsorted(np.cumsum(placed.graph.slot >= 0), slot + 1))
-    before, after = placed.kernel_at(place - 1), placed.kernel_at(place + 1)
-    if before < 0 or after < 0:
-        return np.nan
-    kernels = trace.kernels
-    return float(kernels.start_ns[after] - kernels.start_ns[before] - kernels.duration_ns[before])
-
-
-def _usual_gaps_ns(found: Matched, trace: RankTrace, rank: int, slot: int) -> float:
-    """Return how much longer than the collective the time between its neighbours is, median over cycles."""
-    recorded = np.flatnonzero(np.isfinite(found.durations_ns[rank, :, slot]))[:_MOST_SAMPLES]
-    gaps = [
-        _hole_ns(trace, found.placed[rank][row], slot) - found.durations_ns[rank, row, slot]
-        for row in recorded.tolist()
-    ]
-    finite = [gap for gap in gaps if np.isfinite(gap)]
-    return float(np.median(finite)) if finite else np.nan

@@ -114,11 +114,16 @@ def _graph(usual: Ids, names: Sequence[str]) -> Graph:
 
 
 class _NodePlaces:
-    """Places by graph node, where traces have node ids: the place that a node has in most replays."""
+    """Places by graph node, where traces have node ids: the place that a node has in most replays.
+
+    An id that several kernels of one replay bear is no node's own, and tells no place.
+    """
 
     def __init__(self, traces: Sequence[RankTrace]) -> None:
         self._nodes = [trace.kernels.node for trace in traces]
         self._seen: dict[tuple[int, int], dict[int, Counter[int]]] = {}
+        self._shared: dict[tuple[int, int], set[int]] = {}
+        self._known: dict[tuple[int, int], dict[int, int]] = {}
 
     def note(self, rank: int, graph: Graph, kernels: Ids, at: Ids) -> None:
         """Count the places of one replay's nodes."""
@@ -126,17 +131,29 @@ class _NodePlaces:
         if nodes is None:
             return
         seen = self._seen.setdefault((rank, id(graph)), {})
+        ids, times = np.unique(nodes[kernels], return_counts=True)
+        self._shared.setdefault((rank, id(graph)), set()).update(ids[times > 1].tolist())
         for node, place in zip(nodes[kernels].tolist(), at.tolist(), strict=True):
             if node and place >= 0:
                 seen.setdefault(node, Counter())[place] += 1
+
+    def _usual(self, rank: int, graph: Graph) -> dict[int, int]:
+        """Return the place that each node of a graph has in most replays."""
+        key = (rank, id(graph))
+        if key not in self._known:
+            shared = self._shared.get(key, set())
+            seen = self._seen.get(key, {})
+            self._known[key] = {
+                node: counts.most_common(1)[0][0] for node, counts in seen.items() if node not in shared
+            }
+        return self._known[key]
 
     def placed(self, rank: int, placed: Placed) -> Placed:
         """Return an occurrence by its nodes' places, less kernels that have none."""
         at = placed.places
         nodes = self._nodes[rank]
         if nodes is not None:
-            seen = self._seen.get((rank, id(placed.graph)), {})
-            usual = {node: counts.most_common(1)[0][0] for node, counts in seen.items()}
+            usual = self._usual(rank, placed.graph)
             own = nodes[placed.kernels].tolist()
             at = np.array([usual.get(node, place) for node, place in zip(own, at.tolist(), strict=True)])
         if len(at) == len(placed.graph.usual) and at[0] == 0 and at[-1] == len(at) - 1:

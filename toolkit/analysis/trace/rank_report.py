@@ -11,6 +11,7 @@ import numpy as np
 from toolkit.analysis.statistics import median, spread
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
 from toolkit.analysis.trace.intervals import busy_ns, clipped_busy_ns
+from toolkit.analysis.trace.occurrences import occurrences_of
 from toolkit.analysis.trace.phase_spans import phase_spans_ns
 from toolkit.analysis.trace.releasing import releasing
 from toolkit.analysis.trace.trace_view import PHASES, TraceView
@@ -121,9 +122,8 @@ def _phase_time(
 
 
 def _spans_us(view: TraceView, name: str, position: int, cycles: Sequence[TracedCycle]) -> list[float]:
-    graphs = view.graphs.get(name)
-    found = [graphs.of(position, cycle) for cycle in cycles] if graphs else []
-    spans = phase_spans_ns([one for one in found if one], view.traces[position].kernels)
+    occurrences = occurrences_of(view, name, position, cycles)
+    spans = phase_spans_ns(occurrences, view.traces[position].kernels)
     return [us_from_ns(span) for span in spans]
 
 

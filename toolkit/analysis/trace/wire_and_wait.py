@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.analysis.trace.kernel_names import KernelKind
-from toolkit.analysis.trace.matched import Matched, Numbers, ended_together, ends_together, filled
+from toolkit.analysis.trace.lost_collectives import others_ends_ns, told_durations, with_usual
+from toolkit.analysis.trace.matched import Matched, Numbers, ended_together, ends_together
 from toolkit.analysis.trace.trace_view import TraceView
 from toolkit.schema.trace import RankTrace
 
@@ -39,23 +40,62 @@ class SplitCollectives:
 def split_collectives(view: TraceView, found: Matched) -> SplitCollectives:
     """Return wire and wait of each collective: the last rank to come waits for nobody."""
     traces = [view.traces[at] for at in view.compared]
-    kinds = tuple(_kind(kind, traces[0], int(found.sample[0, slot])) for slot, kind in enumerate(found.kinds))
+    kinds = _kinds(view, found)
     groups = np.array([[_group(trace, kind) for kind in kinds] for trace in traces])
-    peers = (groups == groups[0]) & np.array([ends_together(kind) for kind in found.kinds])
-    together = ended_together(found, [view.clocks[at] for at in view.compared], peers)
-    recorded = np.isfinite(found.durations_ns) & together
-    durations = filled(found, traces)
+    peers = _peers(found, groups)
+    clocks = [view.clocks[at] for at in view.compared]
+    recorded = np.isfinite(found.durations_ns) & ended_together(found, clocks, peers)
+    told = told_durations(found, traces, clocks, peers)
+    durations = with_usual(told)
     wire, waits = np.full(durations.shape, np.nan), np.full(durations.shape, np.nan)
     for slot in range(len(kinds)):
         for group in set(groups[:, slot].tolist()):
             mine = np.flatnonzero(groups[:, slot] == group)
-            own = durations[mine, :, slot]
-            least = own.min(axis=0)
-            waits[mine, :, slot] = own - least
-            told = 2 * recorded[mine, :, slot].sum(axis=0) >= len(mine)
-            wire[mine, :, slot] = np.where(told, least, np.nan)
+            least = _least(told[mine, :, slot])
+            waits[mine, :, slot] = np.maximum(0.0, durations[mine, :, slot] - least)
+            wire[mine, :, slot] = np.where(_known(told, recorded, mine, slot), least, np.nan)
     whole_group = (groups == groups[0]).all(axis=0)
     return SplitCollectives(found, kinds, recorded, durations, wire, waits, whole_group)
+
+
+def ends_by_others(view: TraceView, found: Matched, position: int) -> Numbers:
+    """Return when other ranks left each collective, by cycle, in ns after `found.base_ns`.
+
+    On the clock of the rank at that place among those compared; NaN where nobody knows.
+    """
+    groups = np.array(
+        [[_group(view.traces[at], kind) for kind in _kinds(view, found)] for at in view.compared]
+    )
+    clocks = [view.clocks[at] for at in view.compared]
+    return others_ends_ns(found, clocks, _peers(found, groups), position)
+
+
+def _kinds(view: TraceView, found: Matched) -> tuple[CollectiveKind, ...]:
+    first = view.traces[view.compared[0]]
+    return tuple(_kind(kind, first, int(found.sample[0, slot])) for slot, kind in enumerate(found.kinds))
+
+
+def _peers(found: Matched, groups: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return by (rank, collective) whether a rank leaves it together with the first rank."""
+    return np.asarray((groups == groups[0]) & np.array([ends_together(kind) for kind in found.kinds]))
+
+
+def _least(durations: Numbers) -> Numbers:
+    """Return the shortest known duration of each cycle, NaN where none is known."""
+    shortest = np.where(np.isfinite(durations), durations, np.inf).min(axis=0)
+    return np.where(np.isfinite(shortest), shortest, np.nan)
+
+
+def _known(
+    told: Numbers, recorded: NDArray[np.bool_], ranks: NDArray[np.int64], slot: int
+) -> NDArray[np.bool_]:
+    """Return in which cycles the wire time is known: any rank of which nothing is told may have come last.
+
+    Where that is so in most cycles, half of the ranks are enough, and the wire is an upper bound.
+    """
+    half = 2 * recorded[ranks, :, slot].sum(axis=0) >= len(ranks)
+    every = half & np.isfinite(told[ranks, :, slot]).all(axis=0)
+    return every if 2 * every.sum() >= half.sum() else half
 
 
 def _group(trace: RankTrace, kind: CollectiveKind) -> int:

@@ -140,5 +140,6 @@ def _whole_result(results: Sequence[StreamResult]) -> StreamResult:
     whole = results[-1]
     whole.top_level = {key: value for result in results for key, value in result.top_level.items()}
     whole.found_array = results[0].found_array
+    whole.cut_head = results[0].cut_head
     whole.events = sum(result.events for result in results)
     return whole

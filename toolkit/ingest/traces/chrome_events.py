@@ -22,11 +22,13 @@ _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEYS.encode() + rb")")
 _EVENT_START = re.compile(r"\{\s*" + _KEYS)
 _ARRAY_END = re.compile(r'\]\s*(?:\}|,\s*(?:"|$)|$)')
 _PHASE = re.compile(r'"ph"\s*:')  # each event has one
-_KEY = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
+_KEY = re.compile(r'[\s,]*"((?:[^"\\]|\\.){0,256})"\s*:\s*')
 _TAILS_BYTES = (1 << 12, 1 << 16)  # where the last boundary of a chunk is looked for first
 _TAIL_BYTES = _TAILS_BYTES[-1]
 _MAX_HEAD_BYTES = 64 << 20
+_MAX_BEHIND_BYTES = 16 << 20  # of what follows the events
 _LONGEST_EVENT_BYTES = 1 << 20  # one that is open for longer is broken, not cut by the chunk's end
+_MOST_TRIES = 100_000  # places where an event might begin but none can be read, in one file
 _BETWEEN = b" \t\r\n\x0b\x0c,"  # what may stand between two events
 _TO_SPACES = bytes(0x20 if byte < 0x20 else byte for byte in range(256))
 
@@ -59,8 +61,8 @@ class Event(msgspec.Struct, gc=False):
 class StreamResult:
     """What is known once the stream ended: the other top-level keys, and what was lost.
 
-    `complete`: the array was closed; `cut_event`: it was not and ends inside an event; `cut_end`: the
-    array was closed, but the object around it was not.
+    `complete`: the array was closed; `cut_event`: what was read last is an event that cannot be; `cut_end`:
+    the array was closed, but the object around it was not; `cut_head`: keys before it could not be read.
     """
 
     top_level: dict[str, Any] = field(default_factory=dict)
@@ -70,6 +72,7 @@ class StreamResult:
     complete: bool = False
     cut_event: bool = False
     cut_end: bool = False
+    cut_head: bool = False
 
 
 Consumer = Callable[[list[Event]], None]
@@ -114,7 +117,8 @@ def _after_head(chunks: Iterable[bytes], result: StreamResult) -> tuple[bool, by
         found = _ARRAY_HEAD.search(head, searched)
         if found:
             result.found_array = True
-            _add_pairs(head[: found.start()].partition(b"{")[2], result)
+            before = head[: found.start()].partition(b"{")[2]
+            result.cut_head = not _add_pairs(before + b"}", result)
             return False, head[found.end() :]
         if len(head) > _MAX_HEAD_BYTES:
             break
@@ -131,7 +135,7 @@ def _add_pairs(text: bytes, result: StreamResult) -> bool:
         except _UNREADABLE:
             return False
         result.top_level[key[1]] = value
-    return body[at:].strip() == "}"
+    return body[at:].strip(", \t\r\n") == "}"
 
 
 class _Reader:
@@ -143,15 +147,31 @@ class _Reader:
         self._take = take
         self._result = result
         self._tail: list[bytes] = []  # what follows the array
+        self._tail_bytes = 0
+        self._tries = 0
 
     def feed(self, chunk: bytes) -> None:
         """Decode what is whole once `chunk` is there."""
         if self._result.complete:
-            self._tail.append(chunk)
+            self._add_tail(chunk)
             return
         self._buffer += chunk
-        if not self._decode_to_last_boundary():
+        if not self._decode_to_last_boundary() or len(self._buffer) > _LONGEST_EVENT_BYTES:
             self._salvage(last=False)
+
+    def _add_tail(self, piece: bytes) -> None:
+        """Keep what follows the array, up to what settings can take."""
+        self._tail.append(piece[: max(0, _MAX_BEHIND_BYTES - self._tail_bytes)])
+        self._tail_bytes += len(self._tail[-1])
+
+    def _add(self, events: list[Event] | None, count: int) -> None:
+        """Count events that were read, and hand on those that `take` did not keep."""
+        if count and self._result.cut_event:  # it was not the last one
+            self._result.lost_events += 1
+            self._result.cut_event = False
+        self._result.events += count
+        if events is not None:
+            self._consume(events)
 
     def finish(self, bare: bool) -> None:
         """Decode the last events and the keys behind the array."""
@@ -172,9 +192,9 @@ class _Reader:
             events = _decoded(piece) or _decoded(piece.translate(_TO_SPACES))
             if events is None:
                 return False
-            self._consume(events)
-            taken = len(events)
-        self._result.events += taken
+            self._add(events, len(events))
+        else:
+            self._add(None, taken)
         self._buffer = self._buffer[cut:]
         return True
 
@@ -190,19 +210,20 @@ class _Reader:
             if _ARRAY_END.match(text, at):
                 if last or len(text) - at > _TAIL_BYTES or text[at + 1 :].strip():
                     self._result.complete = True
-                    self._tail.append(self._buffer[at + 1 :])
+                    self._add_tail(self._buffer[at + 1 :])
                 break
             found = _event_at(text, at)
             if found is None:
                 if not last and len(text) - at < _LONGEST_EVENT_BYTES:
                     break
+                self._add(events, len(events))
+                events = []
                 at = self._lost(text, at)
                 continue
             events.append(found[0])
             at = _skip(text, found[1])
         self._buffer = b"" if self._result.complete else self._buffer[at:]
-        self._result.events += len(events)
-        self._consume(events)
+        self._add(events, len(events))
 
     def _lost(self, text: str, at: int) -> int:
         """Return where the next event begins after one that cannot be read, and count that one.
@@ -210,13 +231,15 @@ class _Reader:
         Objects inside its arguments are no events: those have a `ph`.
         """
         following = _EVENT_START.search(text, at + 1)
-        while following:
+        while following and self._tries < _MOST_TRIES:
             found = _event_at(text, following.start())
             if found and found[0].ph:
                 self._result.lost_events += max(1, len(_PHASE.findall(text, at, following.start())))
                 return following.start()
+            self._tries += 1
             following = _EVENT_START.search(text, following.start() + 1)
-        self._result.lost_events += max(0, len(_PHASE.findall(text, at)) - 1)
+        if not self._result.cut_event:
+            self._result.lost_events += max(0, len(_PHASE.findall(text, at)) - 1)
         self._result.cut_event = True
         return len(text)
 

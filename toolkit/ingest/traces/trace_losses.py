@@ -21,6 +21,8 @@ def losses(path: Path, result: StreamResult, rows: MergedRows, known_cut: bool) 
         found.append(f"the trace ends {where}; {result.events} events before it were read")
     elif result.cut_end and not known_cut:
         found.append("the trace ends behind its events; the settings that may have stood there are lost")
+    if result.cut_head:
+        found.append("not all settings before its events could be read")
     if result.complete and result.cut_event:
         found.append("the last event could not be read and was left out")
     if result.lost_events:
