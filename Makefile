@@ -10,7 +10,7 @@ HAS_TORCH = $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_s
 NO_TORCH = $(if $(TORCH),$(TORCH) could not be installed (pip says why above),TORCH= asks for no torch)
 MODEL ?= build/cost-model.json
 
-.PHONY: help demo test lint check accuracy page-check notebooks docs command-pages engine-facts clean torch
+.PHONY: help demo test lint check accuracy page-check notebooks docs command-pages shown-outputs engine-facts clean torch
 
 help:
 	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays; then go round the"
@@ -21,6 +21,7 @@ help:
 	@echo "make accuracy  how well fits and forecasts predict what they never saw"
 	@echo "make docs   the documents as web pages in build/docs/, every link checked"
 	@echo "make command-pages  write the part of docs/commands/ that is made from the commands"
+	@echo "make shown-outputs  write the outputs in README and documents as the commands print them"
 	@echo "make notebooks  run the notebooks and write their executed copies again"
 	@echo "make page-check  the report page in a real Chromium: figures drawn, sliders as \`toolkit predict\`"
 	@echo "make engine-facts  read the hooked names and signatures from the engines' packages again"
@@ -65,6 +66,10 @@ docs: $(VENV)/installed-docs
 
 command-pages: $(VENV)/installed
 	$(BIN)/python tools/command_pages.py
+
+# Outputs that README and documents show; numbers in the prose around them are to be looked at by hand.
+shown-outputs: $(VENV)/installed
+	$(BIN)/python tools/shown_outputs.py
 
 # notebooks/*.ipynb: the text notebooks with their outputs. Takes about half a minute.
 notebooks: $(VENV)/installed
