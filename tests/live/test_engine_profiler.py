@@ -13,6 +13,17 @@ from toolkit.live.engine_profiler import EngineProfiler
 from toolkit.live.staging import Staging
 
 
+def test_the_trace_of_vllm_s_api_process_is_no_rank_s(tmp_path: Path) -> None:
+    profiler = EngineProfiler.__new__(EngineProfiler)
+    profiler._folder, profiler._before = tmp_path, set()
+    profiler._server = SimpleNamespace(rank_pids=(1,))  # type: ignore[assignment]
+    (tmp_path / "host_876.async_llm.17.pt.trace.json").write_text("{}")
+    of_rank = tmp_path / "dp0_pp0_tp0_dcp0_ep0_rank0.17.pt.trace.json"
+    assert profiler._collected(0.5) == {}
+    of_rank.write_text("{}")
+    assert profiler._collected(5.0) == {0: of_rank}
+
+
 def test_a_folder_that_ranks_still_write_into_is_left_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,9 +47,20 @@ def test_a_short_part_is_seen_and_the_bar_stays_as_long() -> None:
 
 
 def test_what_no_time_on_the_gpu_covers_is_the_rest() -> None:
-    bar, names = drawn(7000, draft=1000, verify=5000, sample=None)
+    bar, names = drawn(7000, draft=1000, verify=5000)
     assert "· rest 14%" in names
     assert bar.count("·") == 10
+
+
+def test_a_phase_without_a_time_on_the_gpu_is_as_long_as_its_calls_and_marked() -> None:
+    bar, names, mark = drawn(7000, verify=5000, draft=None)
+    assert "▒ draft* " in names and "█ verify 71%" in names and mark.strip() == "* timed around its calls"
+    assert bar.count("▒") == 1 and max(map(len, (bar, names))) <= 80
+
+
+def test_calls_that_do_not_fit_the_cycle_are_not_drawn() -> None:
+    _, names = drawn(5000.5, verify=5000, draft=None)
+    assert "draft" not in names
 
 
 def test_no_bar_where_the_phases_do_not_fit_the_cycle_or_the_target_has_no_time() -> None:

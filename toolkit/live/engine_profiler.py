@@ -21,6 +21,7 @@ _START_S = 60.0  # the first start loads CUPTI
 _WAIT_S = 180.0
 _GRACE_S = 15.0  # after an interruption
 _LOOK_S = 0.2
+_FRONTEND = ".async_llm."  # vLLM's API process traces itself into the same folder, without kernels
 _RANK = re.compile(r"(?i)(?:TP-|_tp|rank[-_]?)(\d+)")
 
 
@@ -90,7 +91,8 @@ class EngineProfiler:
         return {_rank(path): path for path in sorted(sizes) if _is_whole(path)}
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in self._folder.glob("*.json*") if ".trace.json" in path.name)
+        found = (path for path in self._folder.glob("*.json*") if ".trace.json" in path.name)
+        return sorted(path for path in found if _FRONTEND not in path.name)
 
     def remove(self) -> None:
         """Remove the folder that was made for the files, unless a rank may still write: that would end it.
