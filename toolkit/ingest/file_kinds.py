@@ -8,7 +8,6 @@ from typing import Literal
 
 from toolkit.errors import BadInputError
 from toolkit.ingest.byte_chunks import read_chunks
-from toolkit.ingest.logs.server_log import read_log_line
 from toolkit.ingest.measurements import is_measurement_table
 from toolkit.ingest.text_files import decoded
 
@@ -92,6 +91,8 @@ def _json_kind(text: str, path: Path) -> FileKind | None:
 
 def _is_log(text: str, path: Path) -> bool:
     if path.suffix in _LOG_SUFFIXES or _LINES_OF_A_LOG.search(text):
+        from toolkit.ingest.logs.server_log import read_log_line  # its rules take longer to make than a look
+
         return any(read_log_line(line).kind != "other" for line in text.splitlines()) or bool(
             _LINES_OF_A_LOG.search(text)
         )

@@ -8,26 +8,28 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from toolkit.errors import BadInputError
-from toolkit.ingest.calibration import read_calibration
 from toolkit.ingest.client import read_client
 from toolkit.ingest.file_kinds import FileKind, file_kind, require_readable
 from toolkit.ingest.folder_tree import entries_of, folder_tree
 from toolkit.ingest.forked import mapped
 from toolkit.ingest.identity import completed_info, require_one_server
-from toolkit.ingest.logs.server_log import read_server_log
 from toolkit.ingest.measurements import read_measurements
 from toolkit.ingest.run_files import RunFiles, files_of_run, kind_by_name, named
 from toolkit.ingest.run_json import read_run_info
 from toolkit.ingest.spans import read_spans
 from toolkit.ingest.traces.chrome import TraceReader, read_traces
+from toolkit.schema.log import ServerLog
 from toolkit.schema.measurement import Measurement
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo
 from toolkit.schema.spans import RankSpans
 from toolkit.schema.trace import RankTrace
+
+if TYPE_CHECKING:
+    from toolkit.schema.calibration import Calibration
 
 T = TypeVar("T")
 
@@ -272,9 +274,9 @@ def _read_files(files: RunFiles, folder: Path | None, trace_reader: TraceReader)
     given = next((read_run_info(path) for path in files.of("run")), RunInfo())
     traces = _traces(files, trace_reader)
     spans = _spans(files)
-    log = next((read_server_log(path) for path in files.of("log")), None)  # of two servers: refused
+    log = _log(files)
     client = next((client for _, client in files.read("client", read_client)), None)
-    calibration = next((one for _, one in files.read("calibration", read_calibration)), None)
+    calibration = _calibration(files)
     found = (part for part in (log, client, calibration) if part)
     _require_something(files, folder, (*traces, *spans, *rows, *found))
     where = folder or next(iter(files.by_kind.values()))[0]
@@ -320,6 +322,22 @@ def _traces(files: RunFiles, trace_reader: TraceReader) -> tuple[RankTrace, ...]
                 "of two servers or two windows; make a run folder for each"
             )
     return tuple(traces[rank] for rank in sorted(traces))
+
+
+def _log(files: RunFiles) -> ServerLog | None:
+    for path in files.of("log"):
+        from toolkit.ingest.logs.server_log import read_server_log  # where there is one: it takes 20 ms
+
+        return read_server_log(path)  # one of two servers is refused
+    return None
+
+
+def _calibration(files: RunFiles) -> Calibration | None:
+    if not files.of("calibration"):
+        return None
+    from toolkit.ingest.calibration import read_calibration
+
+    return next((one for _, one in files.read("calibration", read_calibration)), None)
 
 
 def _spans(files: RunFiles) -> tuple[RankSpans, ...]:

@@ -24,6 +24,7 @@ from toolkit.schema.trace import RankTrace
 Read = RankTrace | BadInputError
 TraceReader = Callable[[Sequence[Path]], Sequence[Read]]
 _WORTH_SHARING_BYTES = 1 << 20  # of all files: below, forking takes longer than it saves
+_PARTS_A_CORE = 2  # events of the host come first, and take less time than those of the GPU behind them
 _MOST_KERNELS_IN_MEMORY = 50_000  # the columns of more lie in a nameless file
 
 
@@ -54,7 +55,8 @@ def read_traces(
     waiting = [i for i, trace in enumerate(found) if trace is None]
     with ExitStack() as stack:
         share = cores() // len(waiting) if waiting else 0
-        parts = [_parts(paths[i], share, stack) for i in waiting]
+        wanted = _PARTS_A_CORE * share if share > 1 else 1
+        parts = [_parts(paths[i], wanted, stack) for i in waiting]
         for i, own, read in zip(waiting, parts, _read_parts(parts, meanwhile), strict=True):
             fits = len(read) == 1 or fit_together(read)
             again = read if fits else [read_part(FilePart(paths[i], spool=own[0].spool))]
