@@ -10,7 +10,7 @@ HAS_TORCH = $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_s
 NO_TORCH = $(if $(TORCH),$(TORCH) could not be installed (pip says why above),TORCH= asks for no torch)
 MODEL ?= build/cost-model.json
 
-.PHONY: help demo test lint check accuracy page-check notebooks docs command-pages shown-outputs engine-facts clean torch
+.PHONY: help demo test lint check accuracy bench page-check notebooks docs command-pages shown-outputs engine-facts clean torch
 
 help:
 	@echo "make demo   fit the recorded runs in traces/ and predict which step count pays; then go round the"
@@ -19,6 +19,7 @@ help:
 	@echo "            both install $(TORCH), a large download on some systems; TORCH= does without it"
 	@echo "make check  ruff, mypy, import contracts and the tests"
 	@echo "make accuracy  how well fits and forecasts predict what they never saw"
+	@echo "make bench  how fast large traces are read, beside other readers; writes docs/performance.md"
 	@echo "make docs   the documents as web pages in build/docs/, every link checked"
 	@echo "make command-pages  write the part of docs/commands/ that is made from the commands"
 	@echo "make shown-outputs  write the outputs in README and documents as the commands print them"
@@ -57,6 +58,10 @@ check: lint test
 # The tables of docs/accuracy.md: fits and forecasts on what they never saw. Takes about a minute.
 accuracy: $(VENV)/installed-test
 	$(BIN)/python -m tests.benchmarks.accuracy
+
+# The table of docs/performance.md, about ten minutes: makes 3 GB in build/bench/, installs others in build/rivals/.
+bench: $(VENV)/installed-test
+	$(BIN)/python -m tests.benchmarks.speed --write
 
 # Warnings are errors: a link that leads nowhere, a page that the index does not name.
 docs: $(VENV)/installed-docs
