@@ -299,6 +299,7 @@ def test_two_servers_in_one_folder_end_with_3(inspect: Inspect, tmp_path: Path, 
     assert "mixes traces of two servers" in inspect(tmp_path / "e").err
     shutil.copy(first, second.with_name("more-TP-0.trace.json"))
     second.unlink()
+    put(tmp_path / "e", "server.log", log)
     assert "two traces of rank 0" in inspect(tmp_path / "e").err
 
 

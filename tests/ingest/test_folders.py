@@ -120,7 +120,8 @@ def test_a_merged_trace_beside_those_of_the_ranks_is_left_out_with_a_warning(tmp
     assert len(only.traces) == 2
     assert "left out" in only.warnings[0]
     assert "merges several ranks" in only.warnings[0]
-    assert "merges several ranks" in refusal(tmp_path / "merged.trace.json")
+    (alone,) = read(tmp_path / "merged.trace.json")
+    assert [trace.tp_rank for trace in alone.traces] == [0, 1]
 
 
 def test_an_unreadable_trace_is_left_out_only_where_something_else_can_be_read(tmp_path: Path) -> None:
@@ -185,9 +186,10 @@ def test_a_single_file_that_is_no_run_is_refused_in_one_sentence(
     assert said in refusal(put(tmp_path, file_json=content) / "file.json")
 
 
-def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
+def test_two_traces_of_one_rank_beside_what_is_of_one_run_are_refused(tmp_path: Path) -> None:
     (path,) = traces(tmp_path)
     shutil.copy(path, tmp_path / "again-TP-0.trace.json")
+    put(tmp_path, server_log=LOG)
     assert "holds two traces of rank 0 (again-TP-0.trace.json, made-TP-0.trace.json)" in refusal(tmp_path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from toolkit.ingest.folder_tree import entries_of, folder_tree
 from toolkit.ingest.forked import mapped
 from toolkit.ingest.identity import completed_info, require_one_server
 from toolkit.ingest.measurements import read_measurements
+from toolkit.ingest.rank_traces import rank_traces, stem_of, windows_of, without_prefill_stages
 from toolkit.ingest.run_files import RunFiles, files_of_run, kind_by_name, named
 from toolkit.ingest.run_json import read_run_info
 from toolkit.ingest.spans import read_spans
@@ -26,7 +26,6 @@ from toolkit.schema.measurement import Measurement
 from toolkit.schema.recording import Recording
 from toolkit.schema.run import RunInfo
 from toolkit.schema.spans import RankSpans
-from toolkit.schema.trace import RankTrace
 
 if TYPE_CHECKING:
     from toolkit.schema.calibration import Calibration
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WORTH_SHARING_BYTES = 1 << 20  # of all files: below, forking takes longer than it saves
-_RANK_PART = re.compile(r"(?i)(?:tp|rank)[-_]?\d+")
 _ONE_OF_A_KIND: dict[FileKind, str] = {
     "run": "run.json files",
     "log": "server logs",
@@ -219,8 +217,11 @@ def _read_folder(
     Files below `top` that claim nothing are not told one by one: their folder is.
     """
     files = files_of_run(entries_of(folder))
+    without_prefill_stages(files)
     if files.measured:
-        return _read_files(files, folder, trace_reader)
+        windows = windows_of(files)
+        of_folder = folder if len(windows) == 1 else None
+        return [one for window in windows for one in _read_files(window, of_folder, trace_reader)]
     if not files.of("run"):
         notes += files.notes() if folder == top else files.warnings
         return None
@@ -236,7 +237,7 @@ def _single_runs(paths: Iterable[Path]) -> list[RunFiles]:
         if kind == "unknown":
             kind = kind_by_name(path) or ("table" if path.suffix == ".csv" else "unknown")
         _refuse(path, kind)
-        stem = _RANK_PART.sub("*", path.name) if kind in ("trace", "spans") else path.name
+        stem = stem_of(path) if kind in ("trace", "spans") else path.name
         runs.setdefault((path.parent, stem), RunFiles()).add(path, kind)
     return list(runs.values())
 
@@ -272,7 +273,7 @@ def _read_files(files: RunFiles, folder: Path | None, trace_reader: TraceReader)
     for kind, of_kind in _ONE_OF_A_KIND.items():
         _require_one(files.of(kind), of_kind)
     given = next((read_run_info(path) for path in files.of("run")), RunInfo())
-    traces = _traces(files, trace_reader)
+    traces = rank_traces(files, trace_reader)
     spans = _spans(files)
     log = _log(files)
     client = next((client for _, client in files.read("client", read_client)), None)
@@ -309,19 +310,6 @@ def _require_one(paths: Sequence[Path], of_kind: str) -> None:
             f"{paths[1].parent} holds several {of_kind} ({paths[0].name}, {paths[1].name}); "
             "make a run folder for each"
         )
-
-
-def _traces(files: RunFiles, trace_reader: TraceReader) -> tuple[RankTrace, ...]:
-    """Read one trace a rank."""
-    traces: dict[int, RankTrace] = {}
-    for path, trace in files.read_together("trace", trace_reader):
-        other = traces.setdefault(trace.tp_rank, trace)
-        if other is not trace:
-            raise BadInputError(
-                f"{path.parent} holds two traces of rank {trace.tp_rank} ({other.source}, {trace.source}), "
-                "of two servers or two windows; make a run folder for each"
-            )
-    return tuple(traces[rank] for rank in sorted(traces))
 
 
 def _log(files: RunFiles) -> ServerLog | None:

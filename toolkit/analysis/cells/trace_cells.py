@@ -190,8 +190,11 @@ def _num_steps(
         return 0
     if steps:
         return len(steps[0][0]) + 1
-    phases = {name for cycles in own for cycle in cycles for name in cycle.phases}
-    return 1 if "draft_extend" in phases and "draft" not in phases else None
+    phases = [cycle.phases for cycles in own for cycle in cycles]
+    if any("draft" in found for found in phases):
+        return None
+    extends = [len(found["draft_extend"].forwards) for found in phases if "draft_extend" in found]
+    return usual_count(extends)  # one; of a draft of several layers, one for each step
 
 
 def _may_branch(view: TraceView, own: Sequence[Sequence[TracedCycle]]) -> bool:

@@ -95,9 +95,9 @@ def _cycle(
         drafts = _drafts(before, first_cycle=at == 0)
         if drafts:
             phases["draft"] = _phase("draft", drafts)
-        extend = _extend(after)
-        if extend:
-            phases["draft_extend"] = _phase("draft_extend", [extend])
+        extends = _extends(after)
+        if extends:
+            phases["draft_extend"] = _phase("draft_extend", extends)
         stop = forwards[end].first if end < len(forwards) else len(launches)
         sample = _sample(launches, markers, target, after[0] if after else None, stop)
         if sample:
@@ -131,15 +131,18 @@ def _drafts(before: Sequence[Forward], first_cycle: bool) -> list[Forward]:
     return unnamed if has_extend else unnamed[1:]
 
 
-def _extend(after: Sequence[Forward]) -> Forward | None:
-    """Return the draft extend: by the engine's range, else the first forward after the target's."""
-    for forward in after:
+def _extends(after: Sequence[Forward]) -> list[Forward]:
+    """Return the draft extend: by the engine's range, else the first forward after the target's.
+
+    A draft of several layers runs one forward for each of its steps in that range.
+    """
+    for at, forward in enumerate(after):
         if forward.label == "prefill":
-            return None  # the draft model's own prefill follows, not this cycle's extend
+            return []  # the draft model's own prefill follows, not this cycle's extend
         if forward.label == "draft_extend":
-            return forward
+            return [one for one in after[at:] if one.range_id == forward.range_id]
     first = after[0] if after else None
-    return first if first and first.label in (None, "drafting") else None
+    return [first] if first and first.label in (None, "drafting") else []
 
 
 def _sample(

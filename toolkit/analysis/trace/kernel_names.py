@@ -150,7 +150,7 @@ _OTHER = KernelKind("other")
 _WIDEST_GROUP = 72  # GPUs of the largest NVLink domain
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1 << 20)
 def kernel_kind(name: str) -> KernelKind:
     """Return what a kernel's (or copy's) name says about it."""
     if not _NOT_COLLECTIVE.search(name):

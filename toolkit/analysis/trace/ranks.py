@@ -40,7 +40,7 @@ def aligned_cycles(ranks: Sequence[RankCycles], among: Sequence[int] | None = No
     if not full:
         return AlignedCycles((), ())
     starts = {at: np.array([cycle.start_ns for cycle in ranks[at].cycles], dtype=np.int64) for at in full}
-    period = _period_ns(starts[full[0]])
+    period = max(1.0, float(np.median([_period_ns(own) for own in starts.values()])))
     best: dict[int, int] = {}
     for reference in full[:_MOST_CLOCKS]:
         near = {at: _offset_ns(starts[reference], starts[at], period) for at in full}

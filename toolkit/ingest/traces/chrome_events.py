@@ -22,13 +22,14 @@ _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEYS.encode() + rb")")
 _EVENT_START = re.compile(r"\{\s*" + _KEYS)
 _ARRAY_END = re.compile(r'\]\s*(?:\}|,\s*(?:"|$)|$)')
 _PHASE = re.compile(r'"ph"\s*:')  # each event has one
+_BLANK = re.compile(r"[ \t\r\n,]*")
 _KEY = re.compile(r'[\s,]*"((?:[^"\\]|\\.){0,256})"\s*:\s*')
 _TAILS_BYTES = (1 << 12, 1 << 16)  # where the last boundary of a chunk is looked for first
 _TAIL_BYTES = _TAILS_BYTES[-1]
 _MAX_HEAD_BYTES = 64 << 20
 _MAX_BEHIND_BYTES = 16 << 20  # of what follows the events
 _LONGEST_EVENT_BYTES = 1 << 20  # one that is open for longer is broken, not cut by the chunk's end
-_MOST_TRIES = 100_000  # places where an event might begin but none can be read, in one file
+_MOST_TRIES = 10_000  # places where an event might begin but none can be read, in one file
 _BETWEEN = b" \t\r\n\x0b\x0c,"  # what may stand between two events
 _TO_SPACES = bytes(0x20 if byte < 0x20 else byte for byte in range(256))
 
@@ -235,6 +236,7 @@ class _Reader:
             found = _event_at(text, following.start())
             if found and found[0].ph:
                 self._result.lost_events += max(1, len(_PHASE.findall(text, at, following.start())))
+                self._result.cut_event = False
                 return following.start()
             self._tries += 1
             following = _EVENT_START.search(text, following.start() + 1)
@@ -278,9 +280,8 @@ def _decoded(piece: bytes) -> list[Event] | None:
 
 
 def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n,":
-        at += 1
-    return at
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
 
 
 def _event_at(text: str, at: int) -> tuple[Event, int] | None:

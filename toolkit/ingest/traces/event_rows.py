@@ -49,6 +49,11 @@ _MOST_ELEMENTS = 1 << 48  # of one message; more is damage
 _NO_ARGS = EventArgs()
 
 
+def is_used(event: Event) -> bool:
+    """Return whether an event is of a kind that is kept."""
+    return isinstance(event.cat, str) and event.cat in _CATEGORY and event.ph == "X"
+
+
 @dataclass
 class EventRows:
     """Takes events a chunk at a time and keeps rows of those that are used.

@@ -12,9 +12,11 @@ from toolkit.ingest.traces.event_rows import HOST
 from toolkit.ingest.traces.merged_rows import MergedRows
 from toolkit.ingest.traces.row_blocks import ID
 
+_MOST_SHARED = 0.2  # of calls whose ids are not theirs alone; of two ranks in one file half of them are
 
-def losses(path: Path, result: StreamResult, rows: MergedRows, known_cut: bool) -> list[str]:
-    """Return sentences on what the file lacks; the cut itself only where its gzip stream did not tell."""
+
+def stream_losses(result: StreamResult, known_cut: bool) -> list[str]:
+    """Return sentences on what could not be read; the cut itself only where the gzip stream did not tell."""
     found = []
     if not result.complete and not known_cut:
         where = "in the middle of an event" if result.cut_event else "before the end of its list of events"
@@ -27,17 +29,28 @@ def losses(path: Path, result: StreamResult, rows: MergedRows, known_cut: bool) 
         found.append("the last event could not be read and was left out")
     if result.lost_events:
         found.append(f"{result.lost_events} events could not be read and were left out")
+    return found
+
+
+def losses(path: Path, result: StreamResult, rows: MergedRows, known_cut: bool) -> list[str]:
+    """Return sentences on what the file lacks; the cut itself only where its gzip stream did not tell."""
+    found = stream_losses(result, known_cut)
     if rows.bad_times:
         found.append(f"{rows.bad_times} events have no usable time or duration and were left out")
     if rows.bad_ids:
         found.append(f"{rows.bad_ids} events have no usable correlation id; what launched them is lost")
-    calls = np.concatenate([np.zeros(0, dtype=np.int64), *rows.column(HOST, ID)])
-    shared = len(calls) - len(np.unique(calls))
+    shared, _ = _shared_calls(rows)
     if shared:
         found.append(
             f"{shared} calls share their correlation id with another; phases may be taken apart wrongly"
         )
     return [f"{path.name}: {sentence}" for sentence in found]
+
+
+def _shared_calls(rows: MergedRows) -> tuple[int, int]:
+    """Return how many calls have the id of another one, and how many there are."""
+    calls = np.concatenate([np.zeros(0, dtype=np.int64), *rows.column(HOST, ID)])
+    return len(calls) - len(np.unique(calls)), len(calls)
 
 
 def refuse_unusable(path: Path, result: StreamResult, rows: MergedRows, damage: list[str]) -> None:
@@ -56,6 +69,12 @@ def refuse_unusable(path: Path, result: StreamResult, rows: MergedRows, damage: 
         labels = ", ".join(sorted(rows.rank_labels)[:4])
         raise BadInputError(
             f"{path} merges several ranks ({labels}); pass the files of the single ranks instead"
+        )
+    shared, calls = _shared_calls(rows)
+    if shared > _MOST_SHARED * calls:
+        raise BadInputError(
+            f"{path} merges several ranks, or holds events twice: {shared} of its {calls} calls share their "
+            "correlation id with another; pass the files of the single ranks instead"
         )
 
 
