@@ -30,8 +30,11 @@ def _parts(report: ProfileReport) -> Iterator[RenderableType]:
         yield Text(f"seen by: {report.used}{better}")
     if report.runs:
         yield _runs(report.runs)
+        if any(run.more_requests is not None for run in report.runs):
+            yield Text("to tell 2 %: requests more that tell apart two settings that differ by 2 %")
     for run in report.runs:
-        yield _folder(run)
+        yield str(run.folder)
+        yield marked(" ", _notes(run))
 
 
 def _server(server: FoundServer) -> str:
@@ -68,12 +71,12 @@ def _runs(runs: tuple[ProfiledRun, ...]) -> RenderableType:
             *_asked(run.load),
             str(run.cycles),
             "-" if run.tok_s is None else f"{run.tok_s.value:,.1f}",
-            "-" if run.tok_s is None else f"{run.tok_s.lo:,.1f}..{run.tok_s.hi:,.1f}",
+            "-" if run.tok_s is None else f"{run.tok_s.lo:,.1f}-{run.tok_s.hi:,.1f}",
             "-" if run.more_requests is None else str(run.more_requests),
         )
         for run in runs
     ]
-    columns = ("batch", "context", "tokens", "cycles", "tok/s", "90 %", "requests to tell 2 %")
+    columns = ("batch", "context", "tokens", "cycles", "tok/s", "90 %", "to tell 2 %")
     return table([f" {name}" for name in columns], rows)
 
 
@@ -83,18 +86,18 @@ def _asked(load: Load | None) -> tuple[str, str, str]:
     return str(load.batch_size), str(load.prompt_tokens or "texts"), str(load.output_tokens)
 
 
-def _folder(run: ProfiledRun) -> str:
+def _notes(run: ProfiledRun) -> str:
     traces = f", {counted(run.traces, 'trace')}" if run.traces else ""
     ranks = counted(run.ranks, "rank") if run.ranks else "no spans of any rank"
     notes = [f"{ranks}{traces}"] + ([] if run.complete else ["incomplete"])
     fraction = run.overhead.get("fraction")
     if fraction is not None:
-        notes.append(
-            f"the probe costs {fraction:+.2%} ({run.overhead['lo']:+.2%}..{run.overhead['hi']:+.2%})"
-        )
+        lo, hi = run.overhead["lo"], run.overhead["hi"]
+        told = "" if lo > 0 or hi < 0 else ", so it is not told from nothing"
+        notes.append(f"the probe costs {fraction:+.2%} ({lo:+.2%} to {hi:+.2%}){told}")
     inflation = run.overhead.get("trace", {}).get("inflation")
     if inflation is not None:
         notes.append(f"the trace made its cycles {inflation:.2f} times as long")
     if run.dropped:
         notes.append(f"{run.dropped} cycles dropped")
-    return f"{run.folder}: {'; '.join(notes)}"
+    return "; ".join(notes)
