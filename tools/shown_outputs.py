@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = "traces/2026-11-30-sglang-llama-8b-shaped-dummy-tp1"
+_STACKS = "inspect traces/2026-11-29-sglang-llama8b-dummy-tp2-k3-b1"
 _ANYWAY = "predict --model kimi.json --accept-rate 0.36 --at-num-draft-tokens 6 --steps 2 --anyway"
 _SHOWN = {  # document -> (what stands above the output, the command that prints it)
     "README.md": [
@@ -30,6 +31,9 @@ _SHOWN = {  # document -> (what stands above the output, the command that prints
             "    $ toolkit predict --accept-rate 0.36 --engine sglang --tp-size 1",
             "predict --accept-rate 0.36 --engine sglang --tp-size 1",
         ),
+    ],
+    "docs/commands/inspect.md": [
+        (f"Of one run (`toolkit {_STACKS}`) the text begins", _STACKS),
     ],
     "docs/quick-start-sglang.md": [
         ("repository, made by step 3 on an H200:", f"inspect {FIRST}-k3-b1"),

@@ -27,7 +27,10 @@ def tool() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/quick-start-sglang.md", "docs/founding-case.md"])
+DOCUMENTS = ["README.md", "docs/quick-start-sglang.md", "docs/founding-case.md", "docs/commands/inspect.md"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_shown_outputs_are_what_is_printed(tool: ModuleType, tmp_path: Path, document: str) -> None:
     (tmp_path / "traces").symlink_to(ROOT / "traces")
     shutil.copytree(ROOT / "tests" / "data" / "kimi-k2.5-tp8", tmp_path / "kimi")
