@@ -32,18 +32,27 @@ def alike_groups(sequences: Iterable[NDArray[np.integer]], names: int) -> list[i
             distinct.append(sequence)
     times = Counter(keys)
     heads: list[Ids] = []
+    sizes: list[int] = []
     group_of: dict[int, int] = {}
     for key in sorted(range(len(distinct)), key=lambda key: (-times[key], -len(distinct[key]))):
         held = np.bincount(distinct[key], minlength=names)
         often = times[key] >= max(_FEWEST_TIMES, _OFTEN * len(keys))
-        apart = [_apart(head, held, often) for head in heads]
+        length = len(distinct[key])
+        about = [at for at, size in enumerate(sizes) if _about(size, length)]
+        apart = [_apart(heads[at], held, often) for at in about]
         nearest = int(np.argmin(apart)) if apart else -1
         if apart and np.isfinite(apart[nearest]):
-            group_of[key] = nearest
+            group_of[key] = about[nearest]
         else:
             group_of[key] = len(heads)
             heads.append(held)
+            sizes.append(length)
     return [group_of[key] for key in keys]
+
+
+def _about(size: int, length: int) -> bool:
+    """Return whether a sequence of that length can be of a group whose head has that size."""
+    return size - max(_LOST[0], _LOST[1] * size) <= length <= size + max(_ADDED[0], _ADDED[1] * size)
 
 
 def _apart(head: Ids, held: Ids, often: bool) -> float:
