@@ -16,7 +16,8 @@ from toolkit.report.written_text import written_text
 from toolkit.schema.forecast import Question
 from toolkit.schema.report import ReportFacts, WrittenReport
 
-FOUNDING = Path(__file__).parents[1] / "data" / "kimi-k2.5-tp8"
+DATA = Path(__file__).parents[1] / "data"
+FOUNDING = DATA / "kimi-k2.5-tp8"
 _HEAD = "engine,hardware,target,tp_size,num_steps,topk,num_draft_tokens,batch_size,accept_length,cycle_ms"
 
 
@@ -94,3 +95,8 @@ def test_step_counts_are_listed_as_a_sentence_lists_them() -> None:
     assert step_list_text([0]) == "plain decoding"
     assert step_list_text([0, 1]) == "plain decoding and 1 step"
     assert step_list_text([1]) == "1 step"
+
+
+def test_draft_tp_sizes_that_are_not_drawn_are_named() -> None:
+    text = report_page(_facts(DATA / "draft-tp", accept_length=2.5, draft_tp=(1, 2, 4), draft_model="small"))
+    assert "The draft at another TP" in text and "Not determined: draft at TP4." in text

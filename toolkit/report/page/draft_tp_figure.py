@@ -7,14 +7,16 @@ from markupsafe import Markup
 from toolkit.report.page.figure import Figure, Numbers
 from toolkit.report.page.svg import Axes, element, hover, line, picture, text, ticks, x_axis
 from toolkit.report.tables import number, signed_share
-from toolkit.schema.forecast import DraftTpAnswer, DraftTpSize, Interval
+from toolkit.schema.forecast import DraftTpAnswer, DraftTpSize, Forecast, Interval
 
 _WIDTH, _LEFT, _ROW = 760, 120, 34
 _MIB = 1 << 20
+_LEAST_TICK = 0.0005  # less is printed as none
 
 
-def draft_tp_figure(key: str, answer: DraftTpAnswer) -> Figure | None:
+def draft_tp_figure(key: str, forecast: Forecast) -> Figure | None:
     """Return the gain of each size with its interval; None where no other size is known as a value."""
+    answer = forecast.draft_tp
     sizes = [size for size in answer.sizes if size.gain.value is not None]
     if not sizes:
         return None
@@ -30,19 +32,29 @@ def draft_tp_figure(key: str, answer: DraftTpAnswer) -> Figure | None:
         x_to=high + room,
     )
     drawn = [
-        x_axis(
-            axes, ticks(axes.x_from, axes.x_to, 6), "gain in tokens per second", lambda value: f"{value:+.1%}"
-        ),
+        x_axis(axes, ticks(axes.x_from, axes.x_to, 6), "gain in tokens per second", _tick),
         line(axes.x(0.0), axes.top - 6, axes.x(0.0), axes.bottom, "mark"),
         *(_row(axes, axes.top + place * _ROW, size) for place, size in enumerate(sizes)),
     ]
     return Figure(
         key=key,
         title="The draft at another TP",
-        caption=_caption(answer),
+        caption=_caption(answer) + _not_told(forecast),
         drawing=picture(_WIDTH, axes.bottom + 44, "Gain of each draft TP size with 90 % intervals", *drawn),
         numbers=_numbers(sizes),
     )
+
+
+def _tick(value: float) -> str:
+    return "0%" if abs(value) < _LEAST_TICK else f"{value:+.1%}"
+
+
+def _not_told(forecast: Forecast) -> str:
+    """Name sizes that were asked for and are not drawn, because the runs leave them open."""
+    open_at = sorted({one.draft_tp for one in forecast.candidates if one.draft_tp and not one.determined})
+    told = {one.draft_tp for one in forecast.candidates if one.determined}
+    missing = [f"TP{size}" for size in open_at if size not in told]
+    return f" Not determined: draft at {', '.join(missing)}." if missing else ""
 
 
 def _row(axes: Axes, y: float, size: DraftTpSize) -> Markup:

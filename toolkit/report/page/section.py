@@ -74,7 +74,7 @@ def group_section(place: int, answer: GroupAnswer, facts: ReportFacts) -> Sectio
         ),
         forecasts=() if forecast is None else _forecasts(key, answer, forecast),
         what_if=what_if_numbers(key, answer, facts),
-        draft_tp=None if forecast is None else draft_tp_figure(f"{key}-draft-tp", forecast.draft_tp),
+        draft_tp=None if forecast is None else draft_tp_figure(f"{key}-draft-tp", forecast),
         draft_tp_why="" if forecast is None else _sentence(forecast.draft_tp.why),
         missing=tuple(missing_of_group(answer, measured)),
         next_runs=tuple(next_run_text(run) for run in group.next_runs),
