@@ -106,11 +106,11 @@ class _Builder:
         range_id: int | None,
     ) -> Launch:
         kernels = self.trace.kernels
-        first = indices[0]
-        start = int(kernels.start_ns[first])
+        first = int(indices[0])
+        start = kernels.start_ns.item(first)
         if len(indices) == 1:
-            kinds = {self.classes[kernels.name[first]]}
-            end = start + int(kernels.duration_ns[first])
+            kinds = {self.classes[kernels.name.item(first)]}
+            end = start + kernels.duration_ns.item(first)
         else:
             kinds = {self.classes[name] for name in set(kernels.name[indices].tolist())}
             end = int((kernels.start_ns[indices] + kernels.duration_ns[indices]).max())

@@ -148,7 +148,7 @@ class _Window:
         self.period_ns = high - low
         self.busy_ns = clipped_busy_ns(start, end, low, high)
         covered = clipped_busy_ns(starts, ends, low, high)
-        together = clipped_busy_ns(np.r_[start, starts], np.r_[end, ends], low, high)
+        together = clipped_busy_ns(np.concatenate((start, starts)), np.concatenate((end, ends)), low, high)
         self.gap_ns = self.period_ns - covered
         self.unattributed_ns = together - covered
 
