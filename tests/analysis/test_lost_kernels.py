@@ -27,6 +27,7 @@ from tests.made_trace import (
     target,
 )
 from toolkit.analysis.trace.alike import alike_groups
+from toolkit.analysis.trace.consensus import usual_sequence
 from toolkit.api import inspect_paths
 from toolkit.schema.inspection import Configuration
 
@@ -161,3 +162,9 @@ def test_replays_that_lost_a_tenth_are_of_their_graph(seed: int, graphs: int) ->
     ]
     found = alike_groups([sequence for _, sequence in replays], 100)
     assert len(set(zip((number for number, _ in replays), found, strict=True))) == graphs
+
+
+def test_occurrences_that_have_nothing_in_common_have_the_longest_for_their_usual_sequence() -> None:
+    chance = np.random.default_rng(1)
+    sequences = [chance.integers(0, 50, 400 + number) for number in range(8)]
+    assert len(usual_sequence(sequences)) == 407

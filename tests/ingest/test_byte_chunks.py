@@ -82,3 +82,19 @@ def test_pieces_are_about_as_long_as_asked(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"gone cannot be read \(No such file or directory\)"):
         list(read_chunks(tmp_path / "gone", []))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_that_grows_while_it_is_read_ends_where_it_ended_at_first(
+    tmp_path: Path, packed: bool
+) -> None:
+    path = tmp_path / "growing"
+    content = gzip.compress(b"a" * 3_000_000, compresslevel=0) if packed else b"a" * 3_000_000
+    path.write_bytes(content)
+    size = 0
+    for piece in read_chunks(path, damage := [], 1000):
+        size += len(piece)
+        if size < 20_000_000:
+            with path.open("ab") as file:
+                file.write(content)
+    assert (size, damage) == (3_000_000, [])

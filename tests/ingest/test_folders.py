@@ -337,3 +337,10 @@ def test_a_folder_that_may_not_be_listed_does_not_stop_the_others(tmp_path: Path
     put(tmp_path / "shut").chmod(0)
     assert "cannot be listed" in left_out(tmp_path)[0]
     (tmp_path / "shut").chmod(0o700)
+
+
+def test_what_is_neither_file_nor_folder_is_named(tmp_path: Path) -> None:
+    put(tmp_path, server_log=LOG)
+    os.mkfifo(tmp_path / "pipe-TP-0.trace.json")
+    (only,) = read(tmp_path)
+    assert "pipe-TP-0.trace.json is neither a file nor a folder" in only.warnings[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,7 +78,8 @@ def _unreadable(path: Path, error: OSError) -> BadInputError:
 
 def _pieces(path: Path, damage: list[str]) -> Iterator[bytes]:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb") as opened:
+            file = _AsOpened(opened)
             head = file.read(len(_GZIP_MAGIC))
             file.seek(0)
             if head == _GZIP_MAGIC:
@@ -89,7 +91,25 @@ def _pieces(path: Path, damage: list[str]) -> Iterator[bytes]:
         raise _unreadable(path, error) from None
 
 
-def _inflated(path: Path, file: BinaryIO, damage: list[str]) -> Iterator[bytes]:
+class _AsOpened:
+    """A file as long as it was when it was opened: one that is written faster than read would never end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size or None  # files of the system have no size
+
+    def read(self, count: int) -> bytes:
+        """Return the next bytes, at most `count`; none at the end."""
+        if self._size is not None:
+            count = min(count, max(0, self._size - self._file.tell()))
+        return self._file.read(count)
+
+    def seek(self, place: int) -> None:
+        """Go on reading at a place."""
+        self._file.seek(place)
+
+
+def _inflated(path: Path, file: _AsOpened, damage: list[str]) -> Iterator[bytes]:
     """Yield all that a gzip file holds, up to the first corrupt byte if there is one."""
     sent = 0
     notes: list[str] = []
@@ -104,7 +124,7 @@ def _inflated(path: Path, file: BinaryIO, damage: list[str]) -> Iterator[bytes]:
 
 
 def _members(
-    file: BinaryIO, inflater_of: Callable[[], Any], read_bytes: int, notes: list[str]
+    file: _AsOpened, inflater_of: Callable[[], Any], read_bytes: int, notes: list[str]
 ) -> Iterator[bytes]:
     """Yield what the members of a gzip file hold; a sentence is added to `notes` where they end wrongly."""
     inflater = inflater_of()
@@ -168,7 +188,7 @@ class _Careful:
         return self._inflater.unused_data
 
 
-def _before_corruption(file: BinaryIO, sent: int) -> Iterator[bytes]:
+def _before_corruption(file: _AsOpened, sent: int) -> Iterator[bytes]:
     """Yield what a corrupt file holds beyond the first `sent` bytes that were inflated already."""
     file.seek(0)
     inflaters: list[_Careful] = []

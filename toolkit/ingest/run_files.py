@@ -108,6 +108,8 @@ def files_of_run(paths: Iterable[Path]) -> RunFiles:
     for path in paths:
         if path.is_symlink() and not path.exists():
             files.warnings.append(f"{path} is a link to nothing and is left out; restore what it names")
+        elif not path.is_file() and not path.is_dir():
+            files.warnings.append(f"{path} is neither a file nor a folder and is left out; remove it")
         if not path.is_file() or path.name in _NOT_OURS:
             continue
         kind = file_kind(path)

@@ -14,6 +14,7 @@ _OFTEN = 0.05  # share of all sequences that one must be for what it lacks not t
 _FEWEST_TIMES = 3
 _APART = (1, 0.03)  # kernels, or share of them, by which two that are often seen may differ in all
 _LOST = (4, 0.2)  # kernels, or share of them, that a rare one may lack
+_MOST_HEADS = 500  # graphs that others are compared with; an engine captures some for each batch size
 _ADDED = (2, 0.1)  # and that it may have beside those
 
 
@@ -33,6 +34,8 @@ def alike_groups(sequences: Iterable[NDArray[np.integer]], names: int) -> list[i
     times = Counter(keys)
     heads: list[Ids] = []
     sizes: list[int] = []
+    group_of_head: list[int] = []
+    groups = -1
     group_of: dict[int, int] = {}
     for key in sorted(range(len(distinct)), key=lambda key: (-times[key], -len(distinct[key]))):
         held = np.bincount(distinct[key], minlength=names)
@@ -42,11 +45,13 @@ def alike_groups(sequences: Iterable[NDArray[np.integer]], names: int) -> list[i
         apart = [_apart(heads[at], held, often) for at in about]
         nearest = int(np.argmin(apart)) if apart else -1
         if apart and np.isfinite(apart[nearest]):
-            group_of[key] = about[nearest]
+            group_of[key] = group_of_head[about[nearest]]
         else:
-            group_of[key] = len(heads)
-            heads.append(held)
-            sizes.append(length)
+            group_of[key] = groups = groups + 1
+            if len(heads) < _MOST_HEADS:
+                heads.append(held)
+                sizes.append(length)
+                group_of_head.append(groups)
     return [group_of[key] for key in keys]
 
 

@@ -39,17 +39,20 @@ def _together(sequences: Sequence[Ids]) -> Ids:
     """Merge occurrences, longest first, into one that holds what a fair share of them holds."""
     merged = sequences[0].tolist()
     held = [1] * len(merged)
+    joined = 1
     for sequence in sequences[1:]:
-        merged, held = _merged(merged, held, sequence.tolist())
-    kept = [name for name, count in zip(merged, held, strict=True) if count >= _KEPT * len(sequences)]
+        pairs = _common(merged, sequence.tolist())
+        if pairs is not None:
+            merged, held = _merged(merged, held, sequence.tolist(), pairs)
+            joined += 1
+    kept = [name for name, count in zip(merged, held, strict=True) if count >= _KEPT * joined]
     return np.array(kept, dtype=np.int64)
 
 
-def _merged(base: list[int], held: list[int], other: list[int]) -> tuple[list[int], list[int]]:
+def _merged(
+    base: list[int], held: list[int], other: list[int], pairs: list[tuple[int, int]]
+) -> tuple[list[int], list[int]]:
     """Return `base` with what only `other` has put where it stands, and in how many each entry was."""
-    pairs = _common(base, other)
-    if pairs is None:
-        return base, held
     names: list[int] = []
     counts: list[int] = []
     i = j = 0

@@ -31,6 +31,8 @@ def occurrences_of(
 def _lost_its_last_collective(placed: Placed) -> bool:
     graph = placed.graph
     last = len(graph.usual) - 1
+    if last < 0:
+        return False
     return bool(graph.slot[last] >= 0 and ends_together(graph.collectives[-1]) and placed.kernel_at(last) < 0)
 
 
