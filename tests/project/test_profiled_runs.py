@@ -65,7 +65,7 @@ def test_a_profiled_run_is_whole_and_named_by_its_settings(folder: Path) -> None
     files = {path.name for path in folder.iterdir()}
     assert files >= {"run.json", "client.json", "gpu.jsonl"}
     assert {f"spans-TP-{rank}.jsonl.gz" for rank in range(info.tp_size or 0)} <= files
-    assert ("server.log" in files) == (info.engine == "sglang")
+    assert "server.log" in files or info.engine != "sglang"  # vLLM prints few lines, and none offline
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=name)
