@@ -18,6 +18,7 @@ _LAYERS = 80
 _PYTHON_PER_CYCLE = 1200
 _OPERATORS_PER_CYCLE = 216
 _BETWEEN_US = 150.0
+_EVENTS = '"traceEvents": []'
 _FUNCTIONS = [
     f"server/{module}.py({line}): {function}"
     for module in ("scheduler", "worker", "runner", "attention", "memory", "batch")
@@ -51,11 +52,11 @@ def make_ranks(folder: Path, ranks: int = 4, megabytes: float = 202.0) -> list[P
 
 def _write(folder: Path, cycles: Cycles, rank: Rank, length_us: float, size: float) -> Path:
     path = folder / f"made-TP-{rank.number}.trace.json"
-    head, _, tail = json.dumps({**cycles.trace(rank, stacks=True), "traceEvents": [0]}).partition("[0]")
+    head, key, tail = json.dumps({**cycles.trace(rank, stacks=True), "traceEvents": []}).partition(_EVENTS)
     block = _block(rank, length_us)
     text = "".join(block.text)
     with open(path, "w") as file:
-        file.write(f"{head}[\n")
+        file.write(f"{head}{key[:-1]}\n")
         number = 0
         while number == 0 or file.tell() < size:
             if number:

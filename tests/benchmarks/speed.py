@@ -149,7 +149,10 @@ def _large_mb(folder: Path, given: Path | None, first: Path) -> float | None:
     """Return the peak memory for a rank ten times as long as the first."""
     if given is None:
         (given,) = make_ranks(folder / "large", 1, _LARGE * first.stat().st_size / 1e6)
-    return measured(_toolkit("--no-cache", given), every_s=_OFTEN_S).peak_mb
+    one = measured(_toolkit("--no-cache", given), every_s=_OFTEN_S)
+    if one.failed:
+        raise SystemExit(f"{given}: {one.failed}")
+    return one.peak_mb
 
 
 def _packed(path: Path, folder: str) -> Path:
