@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.made_trace import Cycles, eagle_cycles
 from toolkit.api import inspect_paths
 from toolkit.errors import ToolkitError
+from toolkit.ingest import text_files
 from toolkit.ingest.byte_chunks import read_chunks
 from toolkit.ingest.traces import chrome_events
 from toolkit.ingest.traces.chrome import read_trace
@@ -194,3 +195,17 @@ def test_a_hole_anywhere_in_a_trace_ends_in_a_report_or_one_sentence(
     whole = sum(event["cat"] == "kernel" for event in MADE[0]["traceEvents"])
     lost = whole - len(trace.kernels)
     assert lost <= 1 + length // 100 or trace.damage, f"{lost} of {whole} kernels lost in silence"
+
+
+def test_a_text_of_gigabytes_is_read_as_far_as_memory_is_bounded_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "MOST_BYTES", 1000)
+    path = tmp_path / "server.log"
+    path.write_text("a line\n" * 500)
+    lines, damage = text_files.read_text_lines(path)
+    assert lines == ["a line"] * 142
+    assert "longer than 0 MB, the rest was left out" in damage[0]
+    (tmp_path / "run.json").write_text('{"schema": "toolkit.run/1", "model": "' + "x" * 2000 + '"}')
+    with pytest.raises(ToolkitError, match="the rest was left out"):
+        inspect_paths([tmp_path])

@@ -36,13 +36,14 @@ def require_schema(found: object, expected: str, source: str) -> None:
 
 def read_json_object(path: Path, schema: str) -> dict[str, Any]:
     """Return the JSON object of a file whose `schema` is the one expected, that key taken out."""
-    raw, _ = read_bytes(path)
+    raw, damage = read_bytes(path)
     if not raw.strip():
         raise BadInputError(f"{path} is empty; restore it or leave it out")
     try:
         value = msgspec.json.decode(decoded(raw))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadInputError(f"{path} is not valid JSON ({error}); restore it or leave it out") from error
+        why = "; ".join((str(error), *damage))
+        raise BadInputError(f"{path} is not valid JSON ({why}); restore it or leave it out") from error
     if not isinstance(value, dict):
         raise BadInputError(f"{path} holds {_shown(value)}, not a JSON object; give a {schema} file")
     require_schema(value.pop("schema", None), schema, str(path))

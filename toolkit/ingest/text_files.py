@@ -6,14 +6,25 @@ from pathlib import Path
 
 from toolkit.ingest.byte_chunks import read_chunks
 
+MOST_BYTES = 256 << 20  # of a text that is held whole; a few packed bytes may hold gigabytes
+
 
 def read_bytes(path: Path) -> tuple[bytes, tuple[str, ...]]:
     """Return a file's bytes, inflated if it is gzip, and sentences on where that stopped early.
 
-    Raises BadInputError in one sentence when it cannot be read.
+    Of a file longer than `MOST_BYTES` the rest is left out. Raises BadInputError in one sentence when it
+    cannot be read.
     """
     damage: list[str] = []
-    return b"".join(read_chunks(path, damage)), tuple(damage)
+    kept: list[bytes] = []
+    left = MOST_BYTES
+    for chunk in read_chunks(path, damage):
+        kept.append(chunk[:left])
+        left -= len(kept[-1])
+        if len(kept[-1]) < len(chunk):
+            damage.append(f"{path.name}: it is longer than {MOST_BYTES >> 20} MB, the rest was left out")
+            break
+    return b"".join(kept), tuple(damage)
 
 
 def decoded(raw: bytes) -> str:
