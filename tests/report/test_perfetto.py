@@ -74,7 +74,9 @@ def kernels_of(path: Path) -> Counter[tuple[str, float]]:
     )
 
 
-@pytest.mark.parametrize("run", ["*29-sglang-llama8b-dummy-tp2-k3-b1", "*tp4-k3-b1", "*vllm-llama8b-dummy-tp1-k3-b1"])
+@pytest.mark.parametrize(
+    "run", ["*29-sglang-llama8b-dummy-tp2-k3-b1", "*tp4-k3-b1", "*vllm-llama8b-dummy-tp1-k3-b1"]
+)
 def test_every_kernel_of_every_rank_of_a_recorded_run_is_there_and_can_be_drawn(
     traces: Path, tmp_path: Path, run: str
 ) -> None:
