@@ -168,3 +168,14 @@ def test_occurrences_that_have_nothing_in_common_have_the_longest_for_their_usua
     chance = np.random.default_rng(1)
     sequences = [chance.integers(0, 50, 400 + number) for number in range(8)]
     assert len(usual_sequence(sequences)) == 407
+
+
+def test_kernels_whose_launch_is_not_known_are_told_apart_by_their_order(tmp_path: Path) -> None:
+    cycles = eagle_cycles(Cycles(ranks=1), 8)
+    for event in cycles.ranks[0].events:
+        if event["cat"] == "kernel":
+            event["args"]["correlation"] = 0
+    cell = inspected(cycles, tmp_path)
+    assert cell.cycles == 8
+    expected = median(by_rank[0] for by_rank in cycles.truth["verify"])
+    assert phase_us(cell, 0, "verify") == pytest.approx(expected, abs=0.01)

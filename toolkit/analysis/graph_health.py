@@ -19,7 +19,7 @@ def graphs_replayed(info: RunInfo, cells: Sequence[Configuration]) -> HealthChec
     replayed = [cell for cell, graph in told if graph]
     if not eager or (not replayed and info.engine not in _WITH_GRAPHS):
         return None
-    detail = f"{_places(eager)} ran without CUDA graphs, launching kernel by kernel"
+    detail = f"{_places(eager)} ran without CUDA graphs, or with graphs of pieces, launching one by one"
     if replayed:
         detail += (
             f", {_places(replayed)} with them: configurations of their own, and no line goes through "

@@ -92,7 +92,7 @@ class _Builder:
             name, call_ns, thread = call
             call_name = self.trace.names[name]
             range_id, meaning = self.ranges.around(call_ns, thread)
-        graph = call_name in _GRAPH_CALLS if call_name else len(group) > 1 and correlation >= 0
+        graph = call_name in _GRAPH_CALLS if call_name else len(group) > 1 and correlation > 0
         pieces = [group] if graph or len(group) == 1 else [group[i : i + 1] for i in range(len(group))]
         return [self._launch(piece, graph, correlation, call_ns, meaning, range_id) for piece in pieces]
 
