@@ -168,7 +168,7 @@ def _machine(paths: Sequence[Path]) -> str:
     sizes = ", ".join(f"{path.stat().st_size / 1e6:.0f}" for path in paths)
     return (
         f"Python {platform.python_version()}, {cores} cores, load {load:.1f} at the start (other work slows "
-        f"what uses several cores most), files of {sizes} MB.\n"
+        f"what uses several cores most),\nfiles of {sizes} MB.\n"
     )
 
 
