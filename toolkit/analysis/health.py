@@ -10,7 +10,6 @@ from toolkit.analysis.length_health import accept_lengths
 from toolkit.analysis.rank_health import collectives_matched, one_clock
 from toolkit.analysis.row_contradictions import contradiction_checks
 from toolkit.analysis.table_health import table_checks
-from toolkit.analysis.trace.launches import graph_launches_without_kernels
 from toolkit.analysis.trace.trace_view import TraceView
 from toolkit.schema.inspection import Configuration, HealthCheck, RankReport
 from toolkit.schema.recording import Recording
@@ -87,12 +86,9 @@ def _kernels_lost(recording: Recording, view: TraceView | None) -> HealthCheck |
 def _launches(recording: Recording, view: TraceView | None) -> HealthCheck | None:
     if view is None:
         return None
-    lost = sum(
-        graph_launches_without_kernels(trace, list(rank.launches))
-        for trace, rank in zip(view.traces, view.ranks, strict=True)
-    )
+    lost = sum(rank.empty_graph_launches for rank in view.ranks)
     cycles = sum(len(rank.cycles) for rank in view.ranks)
-    graphs = sum(launch.graph for rank in view.ranks for launch in rank.launches)
+    graphs = sum(rank.graph_launches for rank in view.ranks)
     detail = f"{graphs} graph launches in {cycles} cycles over {len(view.ranks)} ranks"
     if lost:
         detail += f"; {lost} more launches left no kernel in the trace"

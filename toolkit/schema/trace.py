@@ -24,8 +24,9 @@ class Kernels:
     host call that launched it: one id for every kernel of a graph replay. Times in ns.
     `group_size` and `message_bytes` are known for eagerly launched collectives alone, else 0.
     `node` is the kernel's node in its captured graph, 0 outside graphs; None where none was written.
-    The columns of a long trace lie in a file; `release` gives back the memory of what was read of
-    them, which whoever goes through many kernels calls now and then.
+    `place` is 0, 1, 2 and so on, where it lies with the others. The columns of a long trace lie in a
+    file; `release` gives back the memory of what was read of them, which whoever goes through many
+    kernels calls now and then.
     """
 
     name: Int32s
@@ -36,6 +37,7 @@ class Kernels:
     group_size: Int64s
     message_bytes: Int64s
     node: Int64s | None = None
+    place: Int32s | None = None
     release: Callable[[], None] = field(default=keep_all, compare=False, repr=False)
 
     def __len__(self) -> int:

@@ -11,13 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from toolkit.analysis.trace.forwards import Forward, Marker, forwards_of, joined
-from toolkit.analysis.trace.launches import Launch, launches_of
+from toolkit.analysis.trace.launches import Launch, graph_launches_without_kernels, launches_of
+from toolkit.analysis.trace.releasing import give_back
 from toolkit.analysis.trace.targets import is_speculative, target_positions
-from toolkit.schema.trace import RankTrace
+from toolkit.schema.trace import Int32s, RankTrace
 
 _TOLERANCE = 0.05  # kernels of a phase that profilers lose, or that eager code adds now and then
 _REPEATING = 0.8  # share of the occurrences of a phase that must look alike
@@ -28,7 +26,7 @@ class Phase:
     """One occurrence of a phase: its kernels by start, and its forwards (one, or one a draft step)."""
 
     name: str
-    kernels: NDArray[np.int64]
+    kernels: Int32s
     start_ns: int
     end_ns: int
     graph: bool
@@ -53,17 +51,22 @@ class TracedCycle:
 
 @dataclass(frozen=True, slots=True)
 class RankCycles:
-    """All cycles of one rank; `irregular` says in a sentence what does not repeat, None if all does."""
+    """All cycles of one rank; `irregular` says in a sentence what does not repeat, None if all does.
+
+    `graph_launches` left kernels in the trace, `empty_graph_launches` none.
+    """
 
     tp_rank: int
     speculative: bool
     cycles: tuple[TracedCycle, ...]
     irregular: str | None
-    launches: tuple[Launch, ...]
+    graph_launches: int
+    empty_graph_launches: int
 
 
 def rank_cycles(trace: RankTrace) -> RankCycles:
     """Recognise the cycles in one rank's trace."""
+    give_back()  # what reading the trace took
     launches = launches_of(trace)
     forwards, markers = forwards_of(launches)
     targets = target_positions(forwards, markers)
@@ -74,7 +77,8 @@ def rank_cycles(trace: RankTrace) -> RankCycles:
         speculative=speculative,
         cycles=tuple(cycles),
         irregular=_irregular(cycles),
-        launches=tuple(launches),
+        graph_launches=sum(launch.graph for launch in launches),
+        empty_graph_launches=graph_launches_without_kernels(trace, launches),
     )
 
 

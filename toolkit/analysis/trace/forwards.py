@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolkit.analysis.trace.annotations import Label, RangeMeaning
 from toolkit.analysis.trace.launches import Launch, is_forward_work
+from toolkit.schema.trace import Int32s
 
 _BOUNDARIES = ("tree", "accept", "draft_setup", "sampling")
 _FEWEST_KERNELS = 4  # a forward has at least projections, attention and a head
@@ -24,10 +24,11 @@ class Forward:
 
     first: int
     last: int
-    kernels: NDArray[np.int64]
+    kernels: Int32s
     start_ns: int
     end_ns: int
     graph: bool  # every piece is a graph replay
+    call_ns: int | None  # of the first launch
     meaning: RangeMeaning | None
     range_id: int | None
 
@@ -79,7 +80,7 @@ def _close(launches: Sequence[Launch], pieces: list[int], forwards: list[Forward
         pieces.clear()
 
 
-def joined(kernels: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def joined(kernels: Sequence[Int32s]) -> Int32s:
     """Return all of them in one array; a single one is not copied."""
     return kernels[0] if len(kernels) == 1 else np.concatenate(kernels)
 
@@ -96,6 +97,7 @@ def _forward(launches: Sequence[Launch], pieces: Sequence[int]) -> Forward:
         start_ns=min(launch.start_ns for launch in kept),
         end_ns=max(launch.end_ns for launch in kept),
         graph=all(launches[p].graph for p in pieces),
+        call_ns=launches[first].call_ns,
         meaning=launches[first].meaning,
         range_id=launches[first].range_id,
     )

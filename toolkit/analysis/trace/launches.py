@@ -13,7 +13,7 @@ from toolkit.analysis.trace.alike import alike_groups
 from toolkit.analysis.trace.annotations import RangeMeaning, meanings
 from toolkit.analysis.trace.kernel_names import KernelClass, kernel_kind
 from toolkit.analysis.trace.releasing import releasing
-from toolkit.schema.trace import Kernels, RankTrace
+from toolkit.schema.trace import HostCalls, Int32s, Kernels, RankTrace
 
 _GRAPH_CALLS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
 _AT_ONCE = 1 << 15  # kernels whose launches are compared
@@ -31,7 +31,7 @@ class Launch:
     graph: bool
     correlation: int
     call_ns: int | None
-    kernels: NDArray[np.int64]
+    kernels: Int32s
     start_ns: int
     end_ns: int
     kind: KernelClass | None
@@ -56,9 +56,7 @@ class _Builder:
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
         self.classes = [kernel_kind(name).kind for name in trace.names]
-        host = trace.host_calls
-        columns = (host.name.tolist(), host.start_ns.tolist(), host.thread.tolist())
-        self.calls = dict(zip(host.correlation.tolist(), zip(*columns, strict=True), strict=True))
+        self.calls = _Calls(trace.host_calls)
         self.ranges = _Ranges(trace)
 
     def launches(self) -> list[Launch]:
@@ -85,8 +83,8 @@ class _Builder:
                 launches[at] = replace(launches[at], model=model, whole_forward=whole)
         return launches
 
-    def _of_call(self, correlation: int, group: NDArray[np.int64]) -> list[Launch]:
-        call = self.calls.get(correlation)
+    def _of_call(self, correlation: int, group: Int32s) -> list[Launch]:
+        call = self.calls.of(correlation)
         range_id, meaning, call_ns, call_name = None, None, None, None
         if call is not None:
             name, call_ns, thread = call
@@ -98,7 +96,7 @@ class _Builder:
 
     def _launch(
         self,
-        indices: NDArray[np.int64],
+        indices: Int32s,
         graph: bool,
         correlation: int,
         call_ns: int | None,
@@ -129,15 +127,33 @@ class _Builder:
         )
 
 
-def _by_call(kernels: Kernels) -> NDArray[np.int64]:
+class _Calls:
+    """Host calls by their id: looked up in columns, as a record each of a long trace takes megabytes."""
+
+    def __init__(self, host: HostCalls) -> None:
+        self._host = host
+        self._order = np.argsort(host.correlation, kind="stable")
+        self._ids = host.correlation[self._order]
+
+    def of(self, correlation: int) -> tuple[int, int, int] | None:
+        """Return name, start in ns and thread of the last call with that id."""
+        at = int(self._ids.searchsorted(correlation, side="right")) - 1
+        if at < 0 or self._ids.item(at) != correlation:
+            return None
+        place, host = self._order.item(at), self._host
+        return host.name.item(place), host.start_ns.item(place), host.thread.item(place)
+
+
+def _by_call(kernels: Kernels) -> Int32s:
     """Return the order of kernels by call, those of one call by start, which is the order they are in."""
-    order = np.arange(len(kernels))
+    places = np.arange(len(kernels), dtype=np.int32) if kernels.place is None else kernels.place
+    order = places[: len(kernels)]
     if all((ids[1:] >= ids[:-1]).all() for _, ids in _calls(kernels, order)):
         return order  # sorting would take the memory of the column and more
-    return np.argsort(kernels.correlation, kind="stable")
+    return np.argsort(kernels.correlation, kind="stable").astype(np.int32)
 
 
-def _changes(kernels: Kernels, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
+def _changes(kernels: Kernels, order: Int32s) -> tuple[NDArray[np.int64], list[int]]:
     """Return the places in `order` where the kernels of another call begin, and the calls in that order."""
     edges: list[NDArray[np.int64]] = []
     calls: list[int] = []
@@ -150,7 +166,7 @@ def _changes(kernels: Kernels, order: NDArray[np.int64]) -> tuple[NDArray[np.int
     return np.concatenate(edges), [*calls, last]
 
 
-def _calls(kernels: Kernels, order: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _calls(kernels: Kernels, order: Int32s) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the calls of kernels in that order, in blocks with their first place; last ones are in two."""
     for start in range(0, len(order), _AT_ONCE):
         kernels.release()

@@ -55,11 +55,12 @@ def told_durations(
     found: Matched, traces: Sequence[RankTrace], clocks: Sequence[RankClock | None], peers: np.ndarray
 ) -> Numbers:
     """Return the durations, those of lost collectives put in where something tells them, else NaN."""
-    durations = found.durations_ns.copy()
+    durations = found.durations_ns
     for rank, trace in enumerate(traces):
         lost = np.nonzero(np.isnan(found.durations_ns[rank]))
         if not len(lost[0]):
             continue
+        durations = durations if durations is not found.durations_ns else durations.copy()
         holes = _Holes(found, trace, rank, others_ends_ns(found, clocks, peers, rank))
         for row, slot in zip(lost[0].tolist(), lost[1].tolist(), strict=True):
             durations[rank, row, slot] = holes.duration_ns(row, slot)
@@ -68,6 +69,8 @@ def told_durations(
 
 def with_usual(durations: Numbers) -> Numbers:
     """Return durations with those that nothing tells put in as the median of that collective on that rank."""
+    if np.isfinite(durations).all():
+        return durations
     usual = np.array([_medians_over(of_rank) for of_rank in durations])
     return np.where(np.isnan(durations), usual[:, np.newaxis, :], durations)
 

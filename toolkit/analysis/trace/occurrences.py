@@ -22,10 +22,7 @@ def occurrences_of(
     found = [(cycle, placed) for cycle in cycles if graphs and (placed := graphs.of(position, cycle))]
     without_end = {cycle.start_ns for cycle, placed in found if _lost_its_last_collective(placed)}
     ends = _ends_by_others(view, name, position, without_end) if without_end else {}
-    return [
-        Occurrence(placed, _call_ns(view, position, placed.phase), ends.get(cycle.start_ns))
-        for cycle, placed in found
-    ]
+    return [Occurrence(placed, _call_ns(placed.phase), ends.get(cycle.start_ns)) for cycle, placed in found]
 
 
 def _lost_its_last_collective(placed: Placed) -> bool:
@@ -36,11 +33,11 @@ def _lost_its_last_collective(placed: Placed) -> bool:
     return bool(graph.slot[last] >= 0 and ends_together(graph.collectives[-1]) and placed.kernel_at(last) < 0)
 
 
-def _call_ns(view: TraceView, position: int, phase: Phase) -> int | None:
+def _call_ns(phase: Phase) -> int | None:
     """Return when the host launched the phase, if it did so at once: eager kernels have a call each."""
     if not phase.graph or not phase.forwards:
         return None
-    return view.ranks[position].launches[phase.forwards[0].first].call_ns
+    return phase.forwards[0].call_ns
 
 
 def _ends_by_others(view: TraceView, name: str, position: int, starts: set[int]) -> dict[int, int]:

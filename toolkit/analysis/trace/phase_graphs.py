@@ -17,7 +17,7 @@ from toolkit.analysis.trace.consensus import Ids, places, usual_sequence
 from toolkit.analysis.trace.cycles import Phase, TracedCycle
 from toolkit.analysis.trace.kernel_names import KernelKind, kernel_kind
 from toolkit.analysis.trace.releasing import releasing
-from toolkit.schema.trace import Kernels, RankTrace
+from toolkit.schema.trace import Int32s, Kernels, RankTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Placed:
 
     phase: Phase
     graph: Graph
-    kernels: Ids
+    kernels: Int32s
     places: Ids
 
     def kernel_at(self, place: int) -> int:
@@ -62,7 +62,7 @@ def phase_graphs(
     """Recognise the graphs of a phase over the cycles of all ranks; None if no cycle has the phase."""
     shared: dict[str, int] = {}  # names have numbers of their own in each trace
     alike: dict[bytes, Ids] = {}  # equal sequences are held once
-    found: list[tuple[int, TracedCycle, Ids, Ids]] = []
+    found: list[tuple[int, TracedCycle, Int32s, Ids]] = []
     for rank, (trace, own) in enumerate(zip(traces, cycles, strict=True)):
         number = np.array([shared.setdefault(text, len(shared)) for text in trace.names], dtype=np.int64)
         having = [cycle for cycle in own if name in cycle.phases]
@@ -90,7 +90,7 @@ def phase_graphs(
     return PhaseGraphs(name, tuple(corrected))
 
 
-def _by_start(indices: Ids, kernels: Kernels) -> Ids:
+def _by_start(indices: Int32s, kernels: Kernels) -> Int32s:
     """Return indices of kernels in order of their start; those that are in it are not copied."""
     start = kernels.start_ns[indices]
     return indices[np.argsort(start, kind="stable")] if (start[1:] < start[:-1]).any() else indices
@@ -125,7 +125,7 @@ class _NodePlaces:
         self._shared: dict[tuple[int, int], set[int]] = {}
         self._known: dict[tuple[int, int], dict[int, int]] = {}
 
-    def note(self, rank: int, graph: Graph, kernels: Ids, at: Ids) -> None:
+    def note(self, rank: int, graph: Graph, kernels: Int32s, at: Ids) -> None:
         """Count the places of one replay's nodes."""
         nodes = self._nodes[rank]
         if nodes is None:

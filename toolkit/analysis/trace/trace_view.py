@@ -12,6 +12,7 @@ from toolkit.analysis.trace.cycles import RankCycles, rank_cycles
 from toolkit.analysis.trace.matched import Matched, ends_together, matched_collectives
 from toolkit.analysis.trace.phase_graphs import PhaseGraphs, phase_graphs
 from toolkit.analysis.trace.ranks import CycleOnRanks, aligned_cycles
+from toolkit.analysis.trace.releasing import give_back
 from toolkit.schema.trace import RankTrace
 
 PHASES = ("draft", "verify", "decode", "sample", "draft_extend")
@@ -68,6 +69,7 @@ def trace_view(traces: Sequence[RankTrace]) -> TraceView | None:
     if not kept:
         return None
     ranks = tuple(rank_cycles(trace) for trace in kept)
+    give_back()  # a record of every launch
     found = {name: phase_graphs(name, kept, [rank.cycles for rank in ranks]) for name in PHASES}
     graphs = {name: graph for name, graph in found.items() if graph}
     aligned = aligned_cycles(ranks)

@@ -47,6 +47,10 @@ def split_collectives(view: TraceView, found: Matched) -> SplitCollectives:
     recorded = np.isfinite(found.durations_ns) & ended_together(found, clocks, peers)
     told = told_durations(found, traces, clocks, peers)
     durations = with_usual(told)
+    whole_group = (groups == groups[0]).all(axis=0)
+    if len(traces) == 1:  # it waits for nobody that is seen
+        nothing = np.broadcast_to(0.0, durations.shape)
+        return SplitCollectives(found, kinds, recorded, durations, told, nothing, whole_group)
     wire, waits = np.full(durations.shape, np.nan), np.full(durations.shape, np.nan)
     for slot in range(len(kinds)):
         for group in set(groups[:, slot].tolist()):
@@ -54,7 +58,6 @@ def split_collectives(view: TraceView, found: Matched) -> SplitCollectives:
             least = _least(told[mine, :, slot])
             waits[mine, :, slot] = np.maximum(0.0, durations[mine, :, slot] - least)
             wire[mine, :, slot] = np.where(_known(told, recorded, mine, slot), least, np.nan)
-    whole_group = (groups == groups[0]).all(axis=0)
     return SplitCollectives(found, kinds, recorded, durations, wire, waits, whole_group)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from toolkit.ingest.byte_chunks import checksum
 
 Column = NDArray[Any]
-_MAGIC = b"tkcols1\n"
+_MAGIC = b"tkcols2\n"
 _FOOTER = struct.Struct("<QI8s")  # length of the header, checksum of all before, magic
 _ALIGNED_BYTES = 64
 _READ_BYTES = 1 << 20

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from toolkit.ingest.traces.chrome_events import StreamResult
 from toolkit.ingest.traces.column_file import Column, read_columns, write_columns
 from toolkit.ingest.traces.event_rows import ANNOTATION, HOST, KERNEL
@@ -52,6 +54,7 @@ def write_trace(
         for index in fields.values():
             blocks = partial(_blocks, rows, kind, index, order, base_ns if index == START else 0)
             columns.append((_DTYPES.get(index, "i8"), blocks))
+    columns.append(("i4", partial(_places, rows)))
     header = {
         **settings_of(path, result.top_level),
         "names": [text_of(raw) for raw in rows.names],
@@ -64,6 +67,14 @@ def write_trace(
 def _blocks(rows: MergedRows, kind: int, index: int, order: Int64s | None, base_ns: int) -> Iterator[Column]:
     for block in rows.sorted_column(kind, index, order):
         yield block + base_ns if base_ns else block
+
+
+def _places(rows: MergedRows) -> Iterator[Column]:
+    """Yield 0, 1, 2 and so on for the kernels, in blocks."""
+    start = 0
+    for block in rows.column(KERNEL, NAME):
+        yield np.arange(start, start + len(block), dtype=np.int32)
+        start += len(block)
 
 
 def _written(nodes: Int64s) -> Int64s | None:
@@ -89,7 +100,9 @@ def stored_trace(file: BinaryIO) -> RankTrace | None:
     header |= {name: tuple(header[name]) for name in ("names", "damage")}
     return RankTrace(
         **{**header, "process_groups": groups},
-        kernels=Kernels(**{**kernels, "node": _written(kernels["node"])}, release=pages),
+        kernels=Kernels(
+            **{**kernels, "node": _written(kernels["node"])}, place=next(following), release=pages
+        ),
         host_calls=HostCalls(**calls),
         annotations=Annotations(**ranges),
     )
