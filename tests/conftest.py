@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,10 @@ settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # as a shell starts what is in the background; commands that tests interrupt would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

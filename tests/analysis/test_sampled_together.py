@@ -9,12 +9,18 @@ _CYCLE_NS = 5_000_000
 
 
 def rank(
-    number: int, graphs: set[int], collectives: set[int], late_ns: int = 0, offset: int = 0
+    number: int,
+    graphs: set[int],
+    collectives: set[int],
+    late_ns: int = 0,
+    offset: int = 0,
+    stage_us: float = 3050.0,
 ) -> RankSpans:
     cycles = [
         SpanCycle(
             cycle=at + offset,
             t_ns=at * _CYCLE_NS + late_ns,
+            stage_us={"verify": stage_us},
             graph_us={"verify": 3000.0} if at in graphs else None,
             collectives_us={"verify": (9.0, 9.0)} if at in collectives else None,
         )
@@ -39,6 +45,13 @@ def test_the_same_cycle_is_found_by_its_time_where_numbers_differ() -> None:
     ranks, note = sampled_together([rank(0, {5, 25}, set()), rank(1, {5}, {25}, late_ns=-90_000, offset=3)])
     assert [graphs_of(one) for one in ranks] == [[5], [5]]
     assert note and note.startswith("2 of 4")
+
+
+def test_a_phase_longer_in_its_graph_than_around_the_call_was_disturbed_as_well() -> None:
+    first = rank(0, {5, 25}, set(), stage_us=2500.0)
+    ranks, note = sampled_together([first, rank(1, {5}, {25}, stage_us=3050.0)])
+    assert [graphs_of(one) for one in ranks] == [[], [5]]
+    assert note and note.startswith("3 of 4 sampled cycles")
 
 
 def test_ranks_that_look_at_the_same_thing_keep_all_readings() -> None:

@@ -16,6 +16,7 @@ from tests.model.made_runs import (
     ranks,
     run,
     sweep,
+    timed,
 )
 from toolkit.errors import UndeterminedError
 from toolkit.model.after_run import one_step, unseen
@@ -154,6 +155,18 @@ def test_settings_that_no_term_tells_apart_are_named_once() -> None:
     assert not [text for text in alike.groups[0].warnings if "fitted together" in text]
     versions = fit(together(made("a", "one_shot_push", "0.5.9"), made("b", "one_shot_push", "0.5.15")))
     assert any("engine versions: 0.5.15 in b, 0.5.9 in a" in text for text in versions.groups[0].warnings)
+
+
+def test_servers_whose_collectives_take_unlike_times_are_named_though_no_kernel_is_known() -> None:
+    def made(name: str, wire_us: float) -> Inspection:
+        return inspection(run(name, configuration(3, 6000.0, collectives=(timed("verify", 65, wire_us),))))
+
+    (text,) = [
+        one for one in fit(together(made("a", 2.0), made("b", 12.0))).groups[0].warnings if "apart" in one
+    ]
+    assert "time of a collective: 2.0 us in a, 12.0 us in b" in text
+    near = fit(together(made("a", 2.0), made("b", 2.6)))
+    assert not [one for one in near.groups[0].warnings if "apart" in one]
 
 
 def test_coverage_is_of_intervals_that_the_other_configurations_widened(

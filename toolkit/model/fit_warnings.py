@@ -14,6 +14,7 @@ from toolkit.model.pooled_acceptance import curve_cells
 
 _WITH_GRAPHS = ("sglang", "vllm")  # engines that capture graphs unless told not to
 _PHASES = ("draft", "verify", "sample", "draft_extend", "decode")
+_ANOTHER_WAY, _TOLD_APART_US = 1.5, 1.0  # servers whose collectives differ by more reduce in other ways
 
 
 def fit_warnings(detail: FitDetail) -> list[str]:
@@ -99,6 +100,8 @@ def _pooled_settings(cells: Sequence[Cell]) -> list[str]:
         "all-reduce kernels": _runs_by(cells, _allreduce_kernel),
         "engine versions": _runs_by(cells, lambda cell: cell.engine_version),
     }
+    if len(found["all-reduce kernels"]) < 2:
+        found["time of a collective"] = _unlike_wires(cells)
     differing = [f"{what}: {_values(runs)}" for what, runs in found.items() if len(runs) > 1]
     if not differing:
         return []
@@ -122,6 +125,21 @@ def _allreduce_kernel(cell: Cell) -> str | None:
     """Return the kernels of a traced cell's all-reduces, None where no trace shows one."""
     kernels = {r.algorithm for r in cell.collectives if "all_reduce" in r.op and r.algorithm is not None}
     return " and ".join(sorted(kernels)) or None
+
+
+def _unlike_wires(cells: Sequence[Cell]) -> dict[str, list[str]]:
+    """Return the runs by what one collective takes in them, where two of a kind and size are far apart."""
+    wires: dict[tuple[object, ...], list[tuple[float, str]]] = {}
+    for cell in cells:
+        for one in cell.collectives:
+            if one.wire_us:
+                kind = (one.phase, one.op, one.source, cell.padded_batch_size, cell.num_draft_tokens)
+                wires.setdefault(kind, []).append((one.wire_us, cell.run))
+    for timed in wires.values():
+        (least, shortest), (most, longest) = min(timed), max(timed)
+        if most > _ANOTHER_WAY * least and most - least > _TOLD_APART_US:
+            return {f"{least:.1f} us": [shortest], f"{most:.1f} us": [longest]}
+    return {}
 
 
 def _values(runs: dict[str, list[str]]) -> str:

@@ -6,6 +6,7 @@ time from inside a graph holds only where the other ranks looked at the same thi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from toolkit.schema.spans import RankSpans, SpanCycle
 
+_LONGER = 1.05  # events inside a graph take time themselves
 _NOTHING, _GRAPH, _FORWARDS, _COLLECTIVES = range(4)
 
 
@@ -30,7 +32,10 @@ def sampled_together(spans: Sequence[RankSpans]) -> tuple[list[RankSpans], str |
     for own, rank in enumerate(spans):
         others = [place for place in range(len(spans)) if place != own and len(times[place])]
         bad = _disturbed(kinds[own], times[own], [(kinds[place], times[place]) for place in others])
-        sampled += int((kinds[own] != _NOTHING).sum())
+        looked = kinds[own] != _NOTHING
+        if bad.any() and _too_long(rank.cycles, bad):
+            bad = looked  # what seems undisturbed was so as well
+        sampled += int(looked.sum())
         disturbed += int(bad.sum())
         cycles = [
             _without_readings(cycle) if out else cycle for cycle, out in zip(rank.cycles, bad, strict=True)
@@ -67,6 +72,23 @@ def _disturbed(kinds: Kinds, times: Times, others: Sequence[tuple[Kinds, Times]]
         theirs = their_kinds[nearer]
         bad |= (kinds != _NOTHING) & (theirs != _NOTHING) & (theirs != kinds)
     return bad
+
+
+def _too_long(cycles: Sequence[SpanCycle], bad: npt.NDArray[np.bool_]) -> bool:
+    """Return whether a phase seems longer inside its graph than around the call, which cannot be."""
+    inside, around = defaultdict(list), defaultdict(list)
+    for cycle, out in zip(cycles, bad.tolist(), strict=True):
+        for name, us in {} if out else (cycle.graph_us or {}).items():
+            if us is not None:
+                inside[name].append(us)
+        for name, us in (cycle.stage_us or {}).items():
+            if us is not None:
+                around[name].append(us)
+    return any(
+        float(np.median(us)) > _LONGER * float(np.median(around[name]))
+        for name, us in inside.items()
+        if around[name]
+    )
 
 
 def _without_readings(cycle: SpanCycle) -> SpanCycle:

@@ -36,7 +36,7 @@ class RankClock:
     def on_reference(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return moments of this rank on the reference's clock."""
         ahead = self.offset_ns + self.drift * (times_ns - self.at_ns)
-        return times_ns - np.rint(ahead).astype(np.int64)
+        return np.asarray(times_ns - np.rint(ahead).astype(np.int64))
 
     @property
     def shared(self) -> bool:

@@ -98,7 +98,7 @@ def _known(
     """
     half = 2 * recorded[ranks, :, slot].sum(axis=0) >= len(ranks)
     every = half & np.isfinite(told[ranks, :, slot]).all(axis=0)
-    return every if 2 * every.sum() >= half.sum() else half
+    return np.asarray(every if 2 * every.sum() >= half.sum() else half)
 
 
 def _group(trace: RankTrace, kind: CollectiveKind) -> int:

@@ -58,7 +58,8 @@ def _evicting(device: torch.device) -> Callable[[], Any]:
     if device.type == "cpu":
         return nothing
     filler = torch.zeros(_CACHE_BYTES // 4, device=device)
-    return filler.sum
+    read: Callable[[], Any] = filler.sum
+    return read
 
 
 def _ways(host: Host, lane: Lane | None, size: int) -> Ways:

@@ -38,7 +38,8 @@ def captured(
     # NCCL's watchdog thread polls events meanwhile, which is forbidden in the default mode
     with capturing(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
         body()
-    return graph.replay
+    replay: Work = graph.replay
+    return replay
 
 
 def timings_us(
