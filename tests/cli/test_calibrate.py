@@ -166,7 +166,7 @@ def test_a_config_that_is_none_is_refused_in_a_sentence(toolkit_command: Command
 
 
 @needs_torch
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_ends_the_ranks_and_leaves_nothing(
     tmp_path: Path, repository: Path, way: signal.Signals
 ) -> None:

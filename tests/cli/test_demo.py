@@ -93,7 +93,7 @@ def _server_is_ready(log: Path) -> bool:
 
 
 @needs_torch
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_ends_its_servers(tmp_path: Path, repository: Path, way: signal.Signals) -> None:
     kept = tmp_path / "kept"
     command = [sys.executable, "-m", "toolkit", "demo", "-o", str(kept)]

@@ -259,7 +259,7 @@ def profiler(tmp_path: Path, repository: Path) -> Iterator[Callable[..., subproc
         one.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_profile_keeps_what_it_has_and_says_so(
     start_server: Callable[..., Any], profiler: Callable[..., Any], tmp_path: Path, number: signal.Signals
 ) -> None:

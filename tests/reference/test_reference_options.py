@@ -35,6 +35,34 @@ def test_sizes_come_from_a_config_as_published(config: Path) -> None:
     assert (target.head_dim, target.vocab, target.padded_vocab, target.eos) == (16, 1000, 1024, 7)
 
 
+def test_sizes_of_a_decoder_among_others_are_its_own(tmp_path: Path) -> None:
+    nested = tmp_path / "nested.json"
+    nested.write_text(json.dumps({"model_type": "sees", "eos_token_id": 3, "text_config": CONFIG}))
+    target = read_options(["--config", str(nested)]).target
+    assert (target.hidden, target.layers, target.vocab, target.dtype) == (128, 6, 1000, "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("{}", "says no hidden_size"),
+        (json.dumps({**CONFIG, "num_hidden_layers": None}), "says no num_hidden_layers;"),
+        (json.dumps({"text_config": {**CONFIG, "hidden_size": 64.5}}), "hidden_size is 64.5"),
+        ("[" * 100_000, "cannot be read"),
+        ("", "cannot be read"),
+    ],
+)
+def test_a_config_without_sizes_is_refused_and_none_is_made_up(
+    tmp_path: Path, content: str, named: str
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(content)
+    with pytest.raises(SettingError) as caught:
+        read_options(["--config", str(file)])
+    message = str(caught.value)
+    assert named in message and str(file) in message and "; " in message
+
+
 def test_a_draft_has_one_layer_unless_told(config: Path) -> None:
     draft = read_options(["--config", str(config), "--steps", "2"]).draft
     assert draft and (draft.layers, draft.hidden) == (1, 128)

@@ -1,4 +1,4 @@
-"""Commands that start processes end by SIGTERM as by Ctrl-C."""
+"""Commands that start processes end by SIGTERM, and with their terminal, as by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that no process is left running."""
+    """Let an ordinary kill or a closed terminal end the block as Ctrl-C does: no process is left running."""
     if threading.current_thread() is not threading.main_thread():  # others may set no handler
         yield
         return
@@ -19,8 +19,15 @@ def terminated_as_interrupted() -> Iterator[None]:
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {one: signal.signal(one, interrupt) for one in ending_signals()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that ask to end, Ctrl-C's aside; under nohup a closed terminal does not."""
+    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, *hung_up]

@@ -110,10 +110,12 @@ def _asked_loads(asked: dict[str, Any]) -> tuple[tuple[Load, ...], list[str] | N
 
 
 def _end_as_ctrl_c() -> None:
-    """Let an ordinary kill keep what was captured, as Ctrl-C does, and let a second one not lose it."""
+    """Let an ordinary kill or a closed terminal keep what was captured, and let a second one not lose it."""
+    from toolkit.cli.ending import ending_signals
+
     if threading.current_thread() is not threading.main_thread():  # others may set no handler
         return
-    taken = [signal.SIGTERM]
+    taken = ending_signals()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell's background job has it
         taken.append(signal.SIGINT)
 

@@ -15,12 +15,17 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Show a text in place of the one before."""
-        if self._shown:
-            sys.stderr.write(f"\r{text[:_WIDTH]:<{_WIDTH}}")
-            sys.stderr.flush()
+        self._write(f"\r{text[:_WIDTH]:<{_WIDTH}}")
 
     def clear(self) -> None:
         """Take the line away."""
-        if self._shown:
-            sys.stderr.write("\r" + " " * _WIDTH + "\r")
+        self._write("\r" + " " * _WIDTH + "\r")
+
+    def _write(self, text: str) -> None:
+        if not self._shown:
+            return
+        try:
+            sys.stderr.write(text)
             sys.stderr.flush()
+        except OSError:  # the terminal was closed: what is captured is still to be written
+            self._shown = False

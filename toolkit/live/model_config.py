@@ -43,7 +43,7 @@ def _config(server: Server, flags: Mapping[str, Any]) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             config = json.loads(file.read(_MOST_BYTES))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     config = config if isinstance(config, dict) else {}
     inner = config.get("text_config")

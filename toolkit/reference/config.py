@@ -63,25 +63,22 @@ _KEYS = {
     "rope_theta": "rope_theta",
 }
 _NUMBERS = {"norm_eps", "rope_theta"}  # the others are counts
+_NEEDED = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
 
 def read_config(path: Path) -> tuple[ModelConfig, dict[str, Any]]:
     """Return the sizes in a config.json (or in the folder that holds it), and all that it says."""
     file = path / "config.json" if path.is_dir() else path
-    try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingError(f"{file} cannot be read as a model's config.json: {error}") from None
-    if not isinstance(said, dict):
-        raise SettingError(f"{file} holds no JSON object; give a model's config.json")
+    said = _said(file)
     sizes: dict[str, Any] = {"name": str(path)}
     for key, name in _KEYS.items():
         if said.get(key) is not None:
             sizes[name] = _size(file, key, said[key], name in _NUMBERS)
-    if "heads" in sizes:
-        sizes.setdefault("kv_heads", sizes["heads"])
-    if "head_dim" not in sizes and "hidden" in sizes and "heads" in sizes:
-        sizes["head_dim"] = sizes["hidden"] // sizes["heads"]
+    missing = [key for key in _NEEDED if said.get(key) is None]
+    if missing:
+        raise SettingError(f"{file} says no {', no '.join(missing)}; give a model's config.json, or add it")
+    sizes.setdefault("kv_heads", sizes["heads"])
+    sizes.setdefault("head_dim", sizes["hidden"] // sizes["heads"])
     dtype = said.get("torch_dtype") or said.get("dtype")
     if isinstance(dtype, str):
         sizes["dtype"] = dtype.removeprefix("torch.")
@@ -91,6 +88,21 @@ def read_config(path: Path) -> tuple[ModelConfig, dict[str, Any]]:
     if isinstance(eos, int):
         sizes["eos"] = eos
     return ModelConfig(**sizes), said
+
+
+def _said(file: Path) -> dict[str, Any]:
+    """Return what the file says; of a model that also sees or hears, what it says of its decoder."""
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise SettingError(
+            f"{file} cannot be read ({why}); give a model's config.json or its folder"
+        ) from None
+    if not isinstance(said, dict):
+        raise SettingError(f"{file} holds no JSON object; give a model's config.json")
+    inner = said.get("text_config")
+    return {**said, **inner} if isinstance(inner, dict) else said
 
 
 def _size(file: Path, key: str, value: Any, may_be_real: bool) -> int | float:

@@ -54,10 +54,11 @@ class CycleLog:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._since = time.monotonic()
+        self._seconds = 0.0
         self._cycles = self._requests = self._correct = 0
 
     def wake(self) -> None:
-        """Start the clock after an idle time: waiting for requests is not decoding."""
+        """Leave out the idle time since the last cycle: waiting for requests is not decoding."""
         self._since = time.monotonic()
 
     def prefill(self, admitted: list[Request], running: int, waiting: int) -> None:
@@ -71,21 +72,23 @@ class CycleLog:
 
     def cycle(self, result: CycleResult, waiting: int) -> None:
         """Count one cycle, and write the line when it is due."""
+        now = time.monotonic()
+        self._seconds += now - self._since
+        self._since = now
         self._cycles += 1
         self._requests += result.batch_size
         self._correct += sum(result.correct_drafts)
         if self._cycles < self._options.log_interval:
             return
-        seconds = time.monotonic() - self._since
         held = sum(result.contexts)
         write_line(
             f"Decode batch, #running-req: {result.batch_size}, #token: {held}, "
             f"token usage: {self._usage(held):.2f}, {self._acceptance()}"
             f"cuda graph: {any(result.graph.values())}, gen throughput (token/s): "
-            f"{(self._requests + self._correct) / seconds:.2f}, #queue-req: {waiting}",
+            f"{(self._requests + self._correct) / self._seconds:.2f}, #queue-req: {waiting}",
             0,
         )
-        self._since = time.monotonic()
+        self._seconds = 0.0
         self._cycles = self._requests = self._correct = 0
 
     def _acceptance(self) -> str:

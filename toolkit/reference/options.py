@@ -146,7 +146,10 @@ def _models(given: argparse.Namespace, steps: int) -> tuple[ModelConfig, ModelCo
     if "heads" in sizes or "hidden" in sizes:
         sizes["head_dim"] = sizes.get("hidden", target.hidden) // sizes.get("heads", target.heads)
     target = dataclasses.replace(target, **sizes)
-    _require(target.head_dim >= 2 and target.head_dim % 2 == 0, f"a head of {target.head_dim} is not even")
+    _require(
+        target.head_dim >= 2 and target.head_dim % 2 == 0,
+        f"a head of {target.head_dim} is not even; choose --hidden and --heads whose quotient is",
+    )
     if not steps:
         return target, None, target.vocab
     said: dict[str, Any] = {}
