@@ -69,6 +69,8 @@ def test_marks_line_ends_and_delimiters_make_no_difference(
         (",20.0,", ",inf,", "cycle_ms holds 'inf'"),
         (",1000,", ",0,", "tok_s holds 0"),
         (",3,1,4,", ",3.5,1,4,", "num_steps holds 3.5"),
+        (",3,1,4,", ",1e20,1,4,", "num_steps holds 1e20, which is above 10000000"),
+        (",20.0,", ",1e20,", "cycle_ms holds 1e20, which is above 1e+09"),
         (",2.5,", ",0.5,", "accept_length holds 0.5"),
         (",2.5,", ",4.5,", "accept_length holds 4.5, more than the 4 tokens"),
         (",a note", "", "12 cells where the header has 13"),

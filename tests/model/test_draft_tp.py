@@ -10,6 +10,7 @@ import pytest
 
 from tests.model.made_calibration import Host, calibration, served, with_calibration, with_totals
 from tests.model.made_fits import together
+from tests.model.made_runs import configuration, inspection, ranks, run, sweep
 from toolkit.model.check import check_model
 from toolkit.model.fit import fit_cost_model
 from toolkit.recommend.answer import predict
@@ -230,3 +231,32 @@ def test_forwards_timed_with_their_collectives_need_no_latencies(measured: int, 
     model = fit_cost_model(with_calibration(served(SLOW, measured), made), draws=100)
     found = draft_at(asked(model, draft_tp=(size,), steps=(3,)), size, 3).draft_ms
     assert found and found.value == pytest.approx(SLOW.draft_us(size, 3, 1) / 1000, rel=0.05)
+
+
+def test_a_size_that_was_not_run_is_known_no_better_than_the_one_that_was() -> None:
+    uneven = [
+        run(
+            f"k{steps}-{share}",
+            configuration(
+                steps,
+                share * (6000.0 + 200 * steps),
+                ranks=ranks(draft=190.0 * (steps - 1), draft_extend=300.0, verify=share * 5000.0),
+            ),
+            tp_size=4,
+            draft_tp=4,
+        )
+        for steps in (2, 3, 5)
+        for share in (0.85, 1.0, 1.15)
+    ]
+    forecast = asked(fit_cost_model(inspection(*uneven), draws=100), draft_tp=(8,), steps=(2, 3, 5))
+    for steps in (2, 3, 5):
+        before, after = draft_at(forecast, 4, steps).cycle_ms, draft_at(forecast, 8, steps).cycle_ms
+        assert before.lo and before.hi and after.lo and after.hi
+        assert after.hi / after.lo >= before.hi / before.lo
+
+
+def test_a_draft_that_may_be_all_of_the_cycle_has_no_most_gain() -> None:
+    model = fit_cost_model(sweep((1, 6960.0), (3, 8070.0), (5, 9180.0)), draws=100)
+    answer = asked(model).draft_tp
+    assert "from 0% to 100%" in answer.why
+    assert answer.most_gain is None

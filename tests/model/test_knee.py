@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.made_fits import DRAWS
+from tests.model.made_fits import DRAWS, together
 from tests.model.made_runs import configuration, inspection, ranks, run
 from toolkit.api import inspect_runs, read_runs
 from toolkit.model.cell import GroupKey, setting_of
+from toolkit.model.cycle_time import cycle_at
 from toolkit.model.fit import fit_cost_model
 from toolkit.model.knee import with_knee
 from toolkit.model.recall import fitted_of
-from toolkit.model.terms import phase_vector
+from toolkit.model.terms import Setting, phase_vector
 from toolkit.schema.cost import GroupModel
 from toolkit.schema.inspection import Inspection
 
@@ -95,3 +96,25 @@ def test_a_published_verify_of_a_dense_model_on_an_h20_bends_near_its_roofline(
 
 def test_a_group_without_cells_on_both_sides_is_left_as_it_is() -> None:
     assert with_knee([], GroupKey("sglang", "m", "g", 1)) == []
+
+
+def test_a_plain_step_beyond_the_knee_computes_as_verify_does() -> None:
+    plain = [
+        run(
+            f"k0b{batch}",
+            configuration(0, 5000.0 + 32 * batch, batch_size=batch, padded_batch_size=batch),
+            gpu="g",
+        )
+        for batch in (1, 8, 32)
+    ]
+    group = group_of(together(made(bend_us=40.0), inspection(*plain)))
+    assert "decode_compute_us" not in group.columns
+    shape = setting_of(group.cells[0]).shape
+    for batch in (96, 128):
+        at = Setting(
+            num_steps=0, num_draft_tokens=1, topk=1, batch_size=batch, context_tokens=None, shape=shape
+        )
+        found = cycle_at(fitted_of(group, 0), at)
+        truth = 5000 + 32 * batch + 40 * (batch - KNEE)
+        assert found.value == pytest.approx(truth, rel=0.15)
+        assert found.lo and found.hi and found.lo <= truth <= found.hi

@@ -189,6 +189,12 @@ def test_values_that_cannot_be_are_refused_in_a_sentence(asked: dict[str, object
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("length", [float("nan"), float("inf")])
+def test_a_length_that_is_no_number_is_not_called_too_small(length: float) -> None:
+    with pytest.raises(UsageError, match="is no number of tokens"):
+        near(SWEEP, accept_length=length)
+
+
 def test_scenarios_come_back_row_by_row() -> None:
     rows = (
         Scenario(row=2, num_steps=5, accept_length=3.0),

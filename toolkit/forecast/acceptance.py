@@ -122,7 +122,9 @@ def _convention(group: GroupModel) -> RateConvention | None:
 
 def _checked_length(length: float, place: _Place) -> float:
     most = place.num_steps + 1
-    if not isfinite(length) or length < 1:
+    if not isfinite(length):
+        raise UsageError(f"accept length {length:g} is no number of tokens; give one such as 2.5")
+    if length < 1:
         raise UsageError(
             f"accept length {length:g} is below 1, but the bonus token alone makes 1: "
             "give tokens per cycle, bonus included"

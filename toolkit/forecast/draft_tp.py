@@ -13,7 +13,7 @@ from toolkit.model.parts import CycleParts, parts_at
 from toolkit.model.terms import Setting
 from toolkit.schema.cost import GroupModel
 
-_EDGE = 0.05  # of a range: run spread and model error at its ends
+_EDGE = 0.05  # of a range, at least: run spread and model error at its ends
 
 
 def elsewhere(forecaster: Forecaster, at: Setting, size: int) -> Elsewhere | None:
@@ -93,8 +93,9 @@ def _bounds(parts: CycleParts, measured: int, size: int, before: CycleForecast) 
         wires = (parts.draft_wire, parts.draft_wire * size / measured)
     if not parts.draft_collectives and size < measured:
         least = np.zeros_like(parts.draft)  # its collectives were not told from its compute
-    lo = float(parts.with_draft(least, wires[0]).min()) * (1 - _EDGE)
-    hi = float(parts.with_draft(most, wires[1]).max()) * (1 + _EDGE)
+    down, up = _edges(before)
+    lo = float(parts.with_draft(least, wires[0]).min()) * down
+    hi = float(parts.with_draft(most, wires[1]).max()) * up
     value = float(np.sqrt(lo * hi))
     place = np.linspace(0.0, 1.0, len(before.expected)) if before.expected is not None else np.zeros(1)
     drawn = np.exp(np.log(lo) + place * np.log(hi / lo))
@@ -107,3 +108,10 @@ def _bounds(parts: CycleParts, measured: int, size: int, before: CycleForecast) 
         determined=False,
         extrapolated=(*before.extrapolated, f"draft TP {size} was not measured"),
     )
+
+
+def _edges(before: CycleForecast) -> tuple[float, float]:
+    """Return what the ends of a range are multiplied by: no less is known than at the TP that was run."""
+    if not before.determined or not before.value or before.lo is None or before.hi is None:
+        return 1 - _EDGE, 1 + _EDGE
+    return min(1 - _EDGE, before.lo / before.value), max(1 + _EDGE, before.hi / before.value)

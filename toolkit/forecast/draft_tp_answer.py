@@ -21,13 +21,14 @@ from toolkit.units import ms_from_us
 
 _WIDE = 0.05  # a draft share known to within this is known
 _NOTHING = 0.005  # below it a gain rounds to 0 %
+_UNBOUNDED = 1e-6  # of a cycle, left by a free draft: its gain has no bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shares:
     low: float
     high: float
-    most_gain: float
+    most_gain: float | None  # None: the draft may be all of the cycle, so nothing bounds the gain
     floor_us: float | None  # the host's floor, where it is what ends the gain of a free draft
 
 
@@ -41,11 +42,12 @@ def _shares(parts: CycleParts, run_spread: float) -> _Shares:
     free = low.with_draft(0.0, 0.0)
     gains = low.total / np.maximum(free, 1e-9) - 1
     most = int(gains.argmax())
+    bounded = bool(free[most] > _UNBOUNDED * low.total[most])
     bound = bool(free[most] > low.cycle[most] - low.draft[most] - low.draft_wire)
     return _Shares(
         low=float(shares.min()),
         high=float(shares.max()),
-        most_gain=float(gains[most]),
+        most_gain=float(gains[most]) if bounded else None,
         floor_us=float(parts.floor[most]) if bound else None,
     )
 
@@ -78,7 +80,7 @@ def draft_tp_answer(forecaster: Forecaster, at: Setting | None, wanted: Sequence
             "a traced run or --verify-share settles it"
         )
     else:
-        join = "; " if shares.most_gain < _NOTHING else ", so "
+        join = "; " if shares.most_gain is not None and shares.most_gain < _NOTHING else ", so "
         why = f"the draft is {_share(shares.high)} of a cycle of {steps_text(at.num_steps)}{join}{free}"
     kept = f"the draft stays at TP{measured}" if measured else "the draft stays where it is"
     others = [elsewhere(forecaster, at, size) for size in known_sizes(forecaster, wanted)]
@@ -101,6 +103,8 @@ def _share(share: float) -> str:
 
 def _free(shares: _Shares) -> str:
     """Return what a free draft gains, and that it is the host that ends the gain where it is."""
+    if shares.most_gain is None:
+        return "nothing bounds what a faster draft gains"
     if shares.most_gain < _NOTHING:
         return "a faster draft gains nothing" + (" while the host sets the cycle" if shares.floor_us else "")
     text = f"even a free draft gains at most about {shares.most_gain:.0%}"

@@ -33,6 +33,9 @@ _LEAST_COUNT = {
 }
 # Columns with a number that must be above zero, but for draft_ms, which plain decoding may give as 0.
 _LEAST_VALUE = {"accept_length": 1.0, "tok_s": 0.0, "cycle_ms": 0.0, "draft_ms": 0.0, "verify_ms": 0.0}
+# Above these a cell is a slip of the keyboard or of the unit: a cycle of a week, a billion tokens a second.
+_MOST_COUNT = 10_000_000
+_MOST_VALUE = 1e9
 _TELLING = ("num_steps", "num_draft_tokens", "batch_size", "accept_length", "tok_s", "cycle_ms")
 
 
@@ -143,6 +146,8 @@ def _whole(name: str, cell: str, least: int) -> int:
     value = _number(name, cell)
     if value != int(value) or value < least:
         raise _BadCellError(f"column {name} holds {cell[:40]}, not a whole number of at least {least}")
+    if value > _MOST_COUNT:
+        raise _BadCellError(f"column {name} holds {cell[:40]}, which is above {_MOST_COUNT}")
     return int(value)
 
 
@@ -152,6 +157,8 @@ def _above(name: str, cell: str, lowest: float) -> float:
     if value < lowest or (zero_is_wrong and value == 0):
         bound = f"at least {lowest:g}" if not zero_is_wrong else "above 0"
         raise _BadCellError(f"column {name} holds {cell[:40]}, which should be {bound}")
+    if value > _MOST_VALUE:
+        raise _BadCellError(f"column {name} holds {cell[:40]}, which is above {_MOST_VALUE:g}")
     return value
 
 

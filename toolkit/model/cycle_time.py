@@ -132,7 +132,7 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
         return _nothing(None, (*marks, f"{kind} was not measured"))
     if at.draft_tp is not None and draft_column("draft_extend_us", at.draft_tp) not in fitted.columns:
         return _nothing(None, (*marks, f"draft TP {at.draft_tp} was not measured"))
-    factors = cycle_vector(fitted.columns, at)
+    factors = _computing(fitted, at)
     wire = cycle_wire_us(fitted.costs if costs is None else costs, at)
     form = _with_doubt(form, wire_doubt_us(fitted.costs, at), fitted, factors, wire, at)
     one_batch = len(batches) == 1 and at.batch_size != batches[0]
@@ -154,6 +154,20 @@ def _alone(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) 
     if one_batch or ends[1] > _NARROW * ends[0]:
         return _open(fitted, at, ends, factors, wire, marks, form)
     return _closed(fitted, at, factors, wire, marks, form)
+
+
+def _computing(fitted: Fitted, at: Setting) -> Vector:
+    """Return the factors of a cycle; a plain step beyond the knee computes as verify was seen to.
+
+    Where no plain step was run beyond the knee, one larger than all that were is the same forward as a verify
+    of as many tokens.
+    """
+    factors, names = cycle_vector(fitted.columns, at), fitted.columns
+    if at.num_steps > 0 or "decode_compute_us" in names or "verify_compute_us" not in names:
+        return factors
+    most = max(fitted.support.plain_batches, default=at.batch_size)
+    more = at.shape.beyond_knee(at.batch_size) - at.shape.beyond_knee(min(most, at.batch_size))
+    return factors + more * np.array([float(name == "verify_compute_us") for name in names])
 
 
 def _growth(fitted: Fitted, at: Setting, costs: Sequence[CollectiveCost] | None) -> float | None:
