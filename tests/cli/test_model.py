@@ -171,3 +171,11 @@ def test_the_word_host_in_the_fit_table_is_explained_where_it_stands(
     shown = " ".join(toolkit_command("model", "fit", *runs, "-o", "m.json").stdout.split())
     assert "spans host" in shown
     assert "host: the host set this cycle, so it is fitted as its floor" in shown
+
+
+def test_a_model_that_is_not_there_is_named_with_no_option_that_check_lacks(
+    toolkit_command: CommandLine, table: Path
+) -> None:
+    done = toolkit_command("model", "check", "none.json", table)
+    assert done.returncode == 3
+    assert "none.json does not exist; write it with" in done.stderr and "--model" not in done.stderr

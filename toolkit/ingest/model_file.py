@@ -17,7 +17,7 @@ def read_cost_model(path: Path) -> CostModel:
         text = path.read_bytes()
     except FileNotFoundError:
         raise BadInputError(
-            f"{path} does not exist; write it with `toolkit model fit PATH...` or name another with --model"
+            f"{path} does not exist; write it with `toolkit model fit PATH...` or name another file"
         ) from None
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror}); give a cost-model.json") from None
