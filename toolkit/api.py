@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import BadInputError
+from toolkit.errors import BadInputError, UsageError
 from toolkit.ingest.folders import read_all, read_each
 from toolkit.ingest.traces.chrome import TraceReader, read_traces
 from toolkit.schema.recording import Recording
@@ -67,13 +67,14 @@ def __getattr__(name: str) -> object:
     return getattr(importlib.import_module(module), attribute)
 
 
-def read_runs(paths: Iterable[str | Path], *, cache: bool = True) -> list[Recording]:
+def read_runs(paths: str | Path | Iterable[str | Path], *, cache: bool = True) -> list[Recording]:
     """Read run folders, folders of run folders and single files; see `read_all` for errors.
 
     What had to be left out of a folder of runs is told as a Python warning. Large traces are kept as
     columns in the user's cache folder and need not be read again, unless `cache` is false.
     """
-    recordings, left_out = read_all([Path(path) for path in paths], trace_reader=_trace_reader(cache))
+    several = [paths] if isinstance(paths, str | Path) else paths
+    recordings, left_out = read_all([Path(path) for path in several], trace_reader=_trace_reader(cache))
     for sentence in left_out:
         warnings.warn(sentence, stacklevel=2)
     return recordings
@@ -123,7 +124,7 @@ def predict(model: CostModel | str | Path, question: Question | None = None, **a
     from toolkit.recommend.answer import predict as answer
     from toolkit.schema.forecast import Question
 
-    return answer(_model(model), replace(question or Question(), **asked))
+    return answer(_model(model), _possible(replace(question or Question(), **asked)))
 
 
 def predict_by_batch(
@@ -133,7 +134,32 @@ def predict_by_batch(
     from toolkit.recommend.by_batch import forecasts_by_batch
     from toolkit.schema.forecast import Question
 
-    return forecasts_by_batch(_model(model), Question(**asked), tuple(batch_sizes))
+    sizes = tuple(batch_sizes)
+    question = _possible(Question(**asked))
+    for size in sizes:
+        _possible(replace(question, batch_size=size))
+    return forecasts_by_batch(_model(model), question, sizes)
+
+
+_LEAST = {
+    "batch_size": 1,
+    "topk": 1,
+    "tp_size": 1,
+    "draft_tp": 1,
+    "steps": 0,
+    "context_tokens": 0,
+    "current_steps": 0,
+}
+
+
+def _possible(question: Question) -> Question:
+    """Return the question; UsageError where a count in it is none, as the command line's options say it."""
+    for name, least in _LEAST.items():
+        value = getattr(question, name)
+        counts = value if isinstance(value, tuple | list) else () if value is None else (value,)
+        if any(count < least for count in counts) or (name == "steps" and value is not None and not counts):
+            raise UsageError(f"{name} is {value}; give whole numbers of at least {least}")
+    return question
 
 
 def load_model(path: str | Path) -> CostModel:

@@ -63,6 +63,7 @@ def test_every_name_of_the_package_is_that_of_the_api() -> None:
 def test_runs_are_a_path_paths_recordings_or_what_was_inspected(traces: Path, inspected: Inspection) -> None:
     path = traces / RUN
     assert inspect(str(path)) == inspect([path]) == inspect(read_runs([path])) == inspected
+    assert len(read_runs(path)) == len(read_runs(str(path))) == 1
     assert inspect(inspected) is inspected
 
 
@@ -113,3 +114,17 @@ def test_a_question_by_batch_has_an_answer_for_each_batch_that_was_run() -> None
 def test_a_question_by_batch_that_none_answers_says_why() -> None:
     with pytest.raises(UndeterminedError, match="2 steps"):
         predict_by_batch(fit(sweep((0, 2000.0), (5, 5000.0))), accept_length=2.0, steps=(2,))
+
+
+@pytest.mark.parametrize(
+    "asked", [{"batch_size": 0}, {"steps": ()}, {"steps": (2, -1)}, {"topk": 0}, {"context_tokens": -5}]
+)
+def test_a_question_about_no_count_is_refused_in_a_sentence(asked: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=f"{next(iter(asked))} is .*; give whole numbers of at least [01]"):
+        predict(fit(STRAIGHT), accept_length=2.0, at_num_draft_tokens=3, **asked)
+
+
+def test_a_model_file_without_an_end_to_its_brackets_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(BadInputError, match="is no cost model"):
+        load_model(tmp_path / "deep.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -14,10 +15,13 @@ import click
 
 from toolkit import __version__
 from toolkit.cli.warning_lines import print_sentence
-from toolkit.errors import ToolkitError
+from toolkit.errors import BadInputError, ToolkitError
 
 INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 BUG = 1
+
+# What a name or a disk is to blame for, wherever it is met.
+_NO_BUGS = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ELOOP)
 
 # Name -> "module:command". Only what exists: a command is listed once its module is there.
 COMMANDS = {
@@ -114,6 +118,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo("toolkit: interrupted", err=True)
         return INTERRUPTED
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_BUGS:
+            place = str(error.filename or "a file")
+            place = place if len(place) < 200 else f"{place[:60]}..."
+            print_sentence(f"{place} cannot be read or written ({error.strerror}); give another place")
+            return BadInputError.exit_code
         return _bug(error)
 
 

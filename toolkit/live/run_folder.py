@@ -7,6 +7,7 @@ import gzip
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -42,20 +43,42 @@ def write_run(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         _write_files(partial, target, found, info)
-        if folder.exists():
+        if folder.is_symlink():
+            folder.unlink()  # what it leads to belongs to another place
+        elif folder.exists():
             shutil.rmtree(folder)
         partial.rename(folder)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
+        spare = _written_elsewhere(folder.name, target, found, info)
+        kept = f" (what was captured is kept in {spare})" if spare else ""
         raise BadInputError(
-            f"{folder} cannot be written ({error.strerror}); name another place with -o"
+            f"{folder} cannot be written ({error.strerror or error}); name another place with -o{kept}"
         ) from None
+    return folder
+
+
+def _written_elsewhere(name: str, target: Target, found: Captured, info: RunInfo) -> Path | None:
+    """Write the run among temporary files, so that it is not lost; None where that fails as well."""
+    above: str | None = None
+    try:
+        above = tempfile.mkdtemp(prefix="toolkit-run-")
+        folder = Path(above, name)
+        folder.mkdir()
+        _write_files(folder, target, found, info)
+    except OSError:
+        if above:
+            shutil.rmtree(above, ignore_errors=True)
+        return None
     return folder
 
 
 def require_place(out: Path) -> None:
     """Raise BadInputError where no run folder can be made below `out`, before any load is sent for one."""
-    there = next((path for path in (out, *out.absolute().parents) if path.exists()), Path("/"))
+    try:
+        there = next((path for path in (out, *out.absolute().parents) if path.exists()), Path("/"))
+    except OSError as error:  # too long a name, for one
+        raise BadInputError(f"no run can be written to {out} ({error.strerror}); give another -o") from None
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return
     why = "may not be written" if there.is_dir() else "is no folder"

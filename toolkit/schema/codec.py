@@ -21,7 +21,7 @@ def cost_model_from_json(text: bytes, source: str) -> CostModel:
     """Return the cost model in `text`; `source` names it in errors."""
     try:
         tree = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadInputError(
             f"{source} is not JSON ({error}), so it is no cost model: write it again with `toolkit model fit`"
         ) from None
@@ -31,7 +31,7 @@ def cost_model_from_json(text: bytes, source: str) -> CostModel:
         version += 1
     try:
         return msgspec.convert(tree, CostModel)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise BadInputError(
             f"{source} is damaged ({error}): write it again with `toolkit model fit`"
         ) from None
