@@ -18,9 +18,12 @@ settings.load_profile("any machine")
 ROOT = Path(__file__).resolve().parent.parent
 CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
 
+# What a shell starts in the background ignores Ctrl-C, what nohup starts a closed terminal, and so would the
+# commands that tests interrupt; what is handled here they have by default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # as a shell starts what is in the background; commands that tests interrupt would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
