@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.benchmarks.cross_rank import errors_of, made
-from tests.made_trace import ALL_REDUCES, Cycles, Engine, eagle_cycles
+from tests.made_trace import Cycles, Engine, eagle_cycles
 from toolkit.analysis.cells.trace_cells import trace_cells
 from toolkit.analysis.rank_health import collectives_matched, one_clock
 from toolkit.analysis.trace.alike import alike_groups
@@ -27,22 +25,6 @@ from toolkit.schema.run import RunInfo
 from toolkit.schema.trace import Int64s, RankTrace
 
 FEW = settings(max_examples=8, deadline=None, derandomize=True)
-
-
-@FEW
-@given(
-    ranks=st.sampled_from((2, 4, 8)),
-    steps=st.integers(1, 5),
-    kind=st.sampled_from(sorted(ALL_REDUCES)),
-    seed=st.integers(0, 10_000),
-)
-def test_phases_wire_waits_and_straggler_are_those_that_were_made(
-    ranks: int, steps: int, kind: str, seed: int
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        how = {"lose": 0.005, "slow": seed % ranks, "all_reduce": kind, "seed": seed, "steps": steps}
-        found = errors_of(*made(Path(folder), ranks=ranks, count=12, layers=6, **how))
-    assert found.passed, found
 
 
 @FEW

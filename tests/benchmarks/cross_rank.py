@@ -106,8 +106,7 @@ def _wait_error(cell: Configuration, truth: Truth) -> float | None:
 
 
 def _straggler(cell: Configuration) -> int | None:
-    found = getattr(cell, "straggler", None)
-    return found.tp_rank if found else None
+    return cell.straggler.tp_rank if cell.straggler else None
 
 
 def made(folder: Path, **how: Any) -> tuple[list[Path], Truth]:

@@ -91,7 +91,8 @@ def test_a_published_verify_of_a_dense_model_on_an_h20_bends_near_its_roofline(
         verify_us = float(phase_vector(group.columns, "verify", setting_of(cell)) @ fitted.solution)
         measured_us = 1000 * measured[cell.batch_size, cell.num_draft_tokens]
         errors.append(abs(verify_us / measured_us - 1))
-    assert max(errors) < 0.08 and sum(errors) / len(errors) < 0.03  # a straight line: 10.8 % on average
+    # a line in tokens and sequences errs by 13.6 % at most, 3.1 % on average
+    assert max(errors) < 0.04 and sum(errors) / len(errors) < 0.02
 
 
 def test_a_group_without_cells_on_both_sides_is_left_as_it_is() -> None:
